@@ -1,0 +1,302 @@
+"""The whole schema in one read: facts, intent, conclusions.
+
+Facts (what arrived) are never edited; conclusions are rebuilt whole by `store.save_analyses`, never edited by hand.
+Times that are computed with are `*_ns` integers; `*_at` columns are aware UTC and only filter, sort and page.
+
+The tables of facts and conclusions that grow with traffic are partitioned by `day`, the UTC date on which the first
+span of their trace arrived, so that retention drops whole traces by dropping partitions (docs/decisions/0003).
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+
+class Privacy(models.TextChoices):
+    """What the privacy door lets through, per project."""
+
+    TIMINGS_ONLY = "timings_only", "Timings only"
+    FULL = "full", "Full"
+
+
+class Role(models.TextChoices):
+    OWNER = "owner", "Owner"
+    MEMBER = "member", "Member"
+
+
+class Project(models.Model):
+    """A tenant: everything below belongs to exactly one, and none sees another's."""
+
+    slug = models.SlugField(unique=True)
+    name = models.CharField(max_length=200)
+    privacy = models.CharField(max_length=20, choices=Privacy, default=Privacy.TIMINGS_ONLY)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    project = models.ForeignKey(Project, models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=20, choices=Role, default=Role.MEMBER)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "user"], name="membership_once")]
+
+
+class Key(models.Model):
+    """A secret shown once: stored as a prefix to look it up by and a digest to compare with."""
+
+    project = models.ForeignKey(Project, models.CASCADE)
+    name = models.CharField(max_length=200)
+    prefix = models.CharField(max_length=16, unique=True)
+    digest = models.CharField(max_length=64)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        abstract = True
+
+
+class IngestKey(Key):
+    """Lets an exporter send spans into a project."""
+
+
+class ApiToken(Key):
+    """Lets a program read a project over the HTTP API."""
+
+
+class SignInLink(models.Model):
+    """A single-use, short-lived way in: `up` prints one on its first start."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+
+class App(models.Model):
+    """The agent application that owns requests: the root span's `service.name`. Its name is free text, its slug is ours."""
+
+    project = models.ForeignKey(Project, models.CASCADE, related_name="apps")
+    name = models.TextField()
+    slug = models.SlugField(max_length=80)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "name"], name="app_name_once"),
+            models.UniqueConstraint(fields=["project", "slug"], name="app_slug_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Trace(models.Model):
+    """One agent request, its place in the queue of work, and the summary that lists read.
+
+    `revision` counts arrivals of new spans; an analysis is saved only for the revision it read. `analyze_after` is the
+    queue: due when it is in the past, claimed by moving it forward, null when there is nothing to do.
+    """
+
+    project = models.ForeignKey(Project, models.CASCADE)
+    trace_id = models.UUIDField()
+    day = models.DateField()
+    revision = models.BigIntegerField(default=0)
+    analyze_after = models.DateTimeField(null=True)
+    attempts = models.SmallIntegerField(default=0)  # analyses begun since the last one that was saved
+    failure = models.TextField(default="")  # why the last analysis failed, "" when it did not
+    batch_count = models.IntegerField(default=0)
+    span_count = models.IntegerField(default=0)
+    first_seen_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+
+    # The summary. All null until the first analysis.
+    app = models.ForeignKey(App, models.CASCADE, null=True)
+    analyzed_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    name = models.TextField(null=True)
+    environment = models.TextField(null=True)
+    version = models.TextField(null=True)
+    session_id = models.TextField(null=True)
+    state = models.CharField(max_length=12, null=True)
+    has_error = models.BooleanField(null=True)
+    agent_names = ArrayField(models.TextField(), null=True)
+    model_names = ArrayField(models.TextField(), null=True)
+    tool_names = ArrayField(models.TextField(), null=True)
+    finding_codes = ArrayField(models.TextField(), null=True)
+    breached = ArrayField(models.TextField(), null=True)  # metrics over their limit
+    end_to_end_ns = models.BigIntegerField(null=True)
+    prefill_ns = models.BigIntegerField(null=True)
+    decode_ns = models.BigIntegerField(null=True)
+    tool_ns = models.BigIntegerField(null=True)
+    framework_ns = models.BigIntegerField(null=True)
+    wait_ns = models.BigIntegerField(null=True)
+    unsplit_ns = models.BigIntegerField(null=True)
+    unattributed_ns = models.BigIntegerField(null=True)
+    turn_count = models.IntegerField(null=True)
+    model_call_count = models.IntegerField(null=True)
+    tool_call_count = models.IntegerField(null=True)
+    ttft_count = models.IntegerField(null=True)  # model calls with a measured or reported TTFT
+    worst_ttft_ns = models.BigIntegerField(null=True)
+    input_tokens = models.BigIntegerField(null=True)
+    output_tokens = models.BigIntegerField(null=True)
+    saving_ns = models.BigIntegerField(null=True)  # the largest saving that a finding promises
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "trace_id"], name="trace_once")]
+        indexes = [
+            models.Index(fields=["analyze_after"], name="trace_due", condition=Q(analyze_after__isnull=False)),
+            models.Index(fields=["project", "-started_at", "-id"], name="trace_by_start"),
+            models.Index(fields=["app", "-started_at"], name="trace_by_app"),
+            models.Index(fields=["project", "session_id"], name="trace_by_session", condition=Q(session_id__isnull=False)),
+        ]
+
+
+class DayPartitioned(models.Model):
+    """Rows that live and die with their trace's day. No database constraint to the trace: the partition is dropped whole."""
+
+    pk = models.CompositePrimaryKey("day", "trace_id", "position")
+    day = models.DateField()
+    trace = models.ForeignKey(Trace, models.DO_NOTHING, db_constraint=False, db_index=False)
+
+    class Meta:
+        abstract = True
+
+
+class SpanBatch(DayPartitioned):
+    """The spans of one trace that came in one export request, after the privacy door, compressed (`store.pack_spans`).
+
+    The digest is of the content: a request sent again finds its own rows and changes nothing.
+    """
+
+    pk = models.CompositePrimaryKey("day", "trace_id", "digest")
+    digest = models.BinaryField(max_length=16)
+    span_count = models.IntegerField()
+    payload = models.BinaryField()
+
+    class Meta:
+        db_table = "tracebudget_spanbatch"
+
+
+class Analysis(DayPartitioned):
+    """The analysis object of one trace as compressed JSON: what the page and the API show."""
+
+    pk = models.CompositePrimaryKey("day", "trace_id")
+    revision = models.BigIntegerField()
+    document = models.BinaryField()
+
+    class Meta:
+        db_table = "tracebudget_analysis"
+
+
+class ModelCall(DayPartitioned):
+    """One model call, narrow, for figures over many requests. `position` is its place in the analysis' list of steps."""
+
+    position = models.IntegerField()
+    app = models.ForeignKey(App, models.DO_NOTHING, db_constraint=False, db_index=False)
+    started_at = models.DateTimeField()
+    turn = models.IntegerField(null=True)  # index within its run; null in the background
+    model = models.TextField(null=True)
+    provider = models.TextField(null=True)
+    streamed = models.BooleanField(null=True)
+    is_error = models.BooleanField()
+    attempt = models.IntegerField()
+    duration_ns = models.BigIntegerField()
+    critical_ns = models.BigIntegerField()
+    ttft_ns = models.BigIntegerField(null=True)
+    ttft_source = models.CharField(max_length=10)
+    queue_ns = models.BigIntegerField(null=True)
+    tpot_ns = models.BigIntegerField(null=True)
+    input_tokens = models.BigIntegerField(null=True)
+    cached_input_tokens = models.BigIntegerField(null=True)
+    output_tokens = models.BigIntegerField(null=True)
+
+    class Meta:
+        db_table = "tracebudget_modelcall"
+
+
+class ToolCall(DayPartitioned):
+    """One tool call, narrow, for figures over many requests."""
+
+    position = models.IntegerField()
+    app = models.ForeignKey(App, models.DO_NOTHING, db_constraint=False, db_index=False)
+    started_at = models.DateTimeField()
+    turn = models.IntegerField(null=True)
+    name = models.TextField()
+    is_error = models.BooleanField()
+    is_timeout = models.BooleanField()
+    attempt = models.IntegerField()
+    duration_ns = models.BigIntegerField()
+    critical_ns = models.BigIntegerField()
+
+    class Meta:
+        db_table = "tracebudget_toolcall"
+
+
+class Breach(DayPartitioned):
+    """One request over one limit."""
+
+    position = models.IntegerField()
+    app = models.ForeignKey(App, models.DO_NOTHING, db_constraint=False, db_index=False)
+    started_at = models.DateTimeField()
+    metric = models.TextField()
+    limit = models.BigIntegerField()
+    value = models.BigIntegerField()
+    span_id = models.CharField(max_length=16, null=True)
+
+    class Meta:
+        db_table = "tracebudget_breach"
+
+
+class Finding(DayPartitioned):
+    """One diagnosis of one request, for counting over many."""
+
+    position = models.IntegerField()
+    app = models.ForeignKey(App, models.DO_NOTHING, db_constraint=False, db_index=False)
+    started_at = models.DateTimeField()
+    code = models.TextField()
+    kind = models.CharField(max_length=12)
+    severity = models.CharField(max_length=8)
+    turn = models.IntegerField(null=True)
+    saving_ns = models.BigIntegerField(null=True)
+
+    class Meta:
+        db_table = "tracebudget_finding"
+
+
+class Budget(models.Model):
+    """What an app's owner promised: at least `objective` percent of requests keep `metric` within `limit`.
+
+    `metric` is one of `core.budget.METRICS` or `tool_call:<name>`; `limit` is in the metric's unit, ns or a count.
+    """
+
+    app = models.ForeignKey(App, models.CASCADE, related_name="budgets")
+    metric = models.TextField()
+    limit = models.BigIntegerField()
+    objective = models.DecimalField(max_digits=5, decimal_places=2, default=95)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["app", "metric"], name="budget_once")]
+
+
+class BudgetChange(models.Model):
+    """Who changed which promise when. A null limit means: there was, or is, none."""
+
+    app = models.ForeignKey(App, models.CASCADE, related_name="budget_changes")
+    metric = models.TextField()
+    old_limit = models.BigIntegerField(null=True)
+    new_limit = models.BigIntegerField(null=True)
+    old_objective = models.DecimalField(max_digits=5, decimal_places=2, null=True)
+    new_objective = models.DecimalField(max_digits=5, decimal_places=2, null=True)
+    changed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    changed_at = models.DateTimeField(auto_now_add=True)
