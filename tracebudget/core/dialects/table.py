@@ -1,0 +1,144 @@
+"""Dialect tables: one TOML file a dialect in `tables/`, read once. Adding a dialect is adding a file.
+
+A table holds `id`, `label`, `rank` (first match by rank wins), `evidence` ("recorded" when a trace proves it, else
+"documentation"), `detect` and `roles` (see matcher.py), `facts`: for each fact an ordered list of candidates, and
+optionally `extends` (another table's candidates follow its own), `input_includes_cache` (yes, no, varies),
+`zero_cache_is_unknown`, `stream_flag` rules. An empty list of candidates says that the fact has no source here.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from tracebudget.core.dialects.matcher import Predicate, compile_matcher, signals
+
+PATH_PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One place where a fact may stand. `source` is attr, json, event_time, event_attr, span_name or resource."""
+
+    source: str
+    key: str
+    path: tuple[str | int, ...] = ()
+    event: str = ""
+    is_prefix: bool = False
+    pick_latest: bool = False
+    require: str = ""
+    unit: str = ""
+    origin: str = ""
+    is_bound: bool = False  # the emitter stamps a role chunk or `response.created` in some cases
+    equals: str = ""
+    matches: str = ""
+    unknown: str = ""  # a value that says nothing
+    includes_cache: bool | None = None
+    from_ancestor: str = ""
+    when: Predicate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    role: str
+    when: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFlag:
+    """What a missing or a false stream flag means, by instrumentation scope: emitters differ.
+
+    A missing flag means false only where the attribute `carrier`, if named, is there.
+    """
+
+    carrier: str = ""
+    absent_means_false: tuple[str, ...] = ()
+    false_means_unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    id: str
+    label: str
+    rank: int
+    evidence: str
+    detect: Predicate
+    roles: tuple[Role, ...]
+    facts: Mapping[str, tuple[Candidate, ...]]
+    signals: frozenset[tuple[str, str]]
+    input_includes_cache: str = "varies"
+    zero_cache_is_unknown: bool = False
+    stream_flag: StreamFlag = field(default_factory=StreamFlag)
+
+    def candidates(self, fact: str) -> tuple[Candidate, ...]:
+        return self.facts.get(fact, ())
+
+
+def load_tables() -> list[Dialect]:
+    """All dialects in order of rank. Raises KeyError for a table with an unknown test or a missing field."""
+    folder = resources.files("tracebudget.core.dialects") / "tables"
+    raw = [tomllib.loads(file.read_text("utf-8")) for file in folder.iterdir() if file.name.endswith(".toml")]
+    by_id = {table["id"]: table for table in raw}
+    return sorted((_dialect(table, by_id) for table in raw), key=lambda dialect: dialect.rank)
+
+
+def _dialect(table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -> Dialect:
+    rules = [table["detect"], *(role["when"] for role in table["roles"])]
+    flag = table.get("stream_flag", {})
+    return Dialect(
+        id=table["id"],
+        label=table["label"],
+        rank=table["rank"],
+        evidence=table["evidence"],
+        detect=compile_matcher(table["detect"]),
+        roles=tuple(Role(role["role"], compile_matcher(role["when"])) for role in table["roles"]),
+        facts={fact: tuple(map(read_candidate, rows)) for fact, rows in _inherited(table, by_id).items()},
+        signals=frozenset().union(*map(signals, rules)),
+        input_includes_cache=table.get("input_includes_cache", "varies"),
+        zero_cache_is_unknown=table.get("zero_cache_is_unknown", False),
+        stream_flag=StreamFlag(
+            carrier=flag.get("carrier", ""),
+            absent_means_false=tuple(flag.get("absent_means_false", ())),
+            false_means_unknown=tuple(flag.get("false_means_unknown", ())),
+        ),
+    )
+
+
+def _inherited(table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The table's own candidates, then its parent's; an empty list of its own shuts the parent's out."""
+    facts: dict[str, list[dict[str, Any]]] = {fact: list(rows) for fact, rows in table.get("facts", {}).items()}
+    if "extends" in table:
+        for fact, rows in _inherited(by_id[table["extends"]], by_id).items():
+            if facts.get(fact, True):
+                facts.setdefault(fact, []).extend(row for row in rows if row not in facts[fact])
+    return facts
+
+
+def read_candidate(row: Mapping[str, Any]) -> Candidate:
+    return Candidate(
+        source=row.get("from", "attr"),
+        key=row.get("key_prefix") or row.get("key", ""),
+        path=parse_path(row.get("path", "")),
+        event=row.get("event", ""),
+        is_prefix="key_prefix" in row,
+        pick_latest=row.get("pick") == "latest",
+        require=row.get("require", ""),
+        unit=row.get("unit", ""),
+        origin=row.get("origin", ""),
+        is_bound=row.get("is_bound", False),
+        equals=row.get("equals", ""),
+        matches=row.get("matches", ""),
+        unknown=row.get("unknown", ""),
+        includes_cache=row.get("includes_cache"),
+        from_ancestor=row.get("from_ancestor", ""),
+        when=compile_matcher(row["when"]) if "when" in row else None,
+    )
+
+
+def parse_path(text: str) -> tuple[str | int, ...]:
+    """`replies[0].meta.usage` -> ("replies", 0, "meta", "usage")."""
+    return tuple(int(index) if index else name for name, index in PATH_PART.findall(text))
