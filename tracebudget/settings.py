@@ -1,14 +1,24 @@
 """Every setting, read from the environment once. What each means, and its default: docs/settings.md.
 
 `env_*` readers refuse nonsense with the variable's name, so that a typo is an error at start and not a surprise later.
+Reading settings writes nothing: `manage.py up` makes the files that are missing.
 """
 
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
+from tracebudget.runtime import postgres, valkey
+from tracebudget.runtime.addresses import local_authority, url_host
+from tracebudget.runtime.sockets import socket_directory
 
 KIB, MIB = 1024, 1024 * 1024
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -33,3 +43,225 @@ def env_bool(name: str, default: bool) -> bool:
     if text in {"0", "no", "false", "off"}:
         return False
     raise ImproperlyConfigured(f"{name} must be yes or no, not {text!r}")
+
+
+def env_choice(name: str, choices: tuple[str, ...]) -> str:
+    """One of `choices`, the first of which is the default."""
+    text = env_str(name, choices[0])
+    if text not in choices:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {text!r}")
+    return text
+
+
+def env_list(name: str) -> list[str]:
+    """The values between commas."""
+    return [word.strip() for word in env_str(name, "").split(",") if word.strip()]
+
+
+def env_secret(name: str, file: Path | None = None) -> str:
+    """The secret from variable `name`, else from the file that variable `name`_FILE names, else from `file`, else ""."""
+    if secret := env_str(name, ""):
+        return secret
+    if named := env_str(f"{name}_FILE", ""):
+        try:
+            return Path(named).read_text().strip()
+        except OSError as error:
+            raise ImproperlyConfigured(f"{name}_FILE names a file that cannot be read: {error}") from None
+    return file.read_text().strip() if file and file.exists() else ""
+
+
+def env_database(name: str, default: str) -> dict[str, Any]:
+    """A libpq connection URL (or `name`_FILE with one inside) as an entry of DATABASES."""
+    try:
+        words: dict[str, Any] = conninfo_to_dict(env_secret(name) or default)
+    except ProgrammingError as error:
+        raise ImproperlyConfigured(f"{name} is no PostgreSQL connection URL: {error}") from None
+    named = {
+        "NAME": words.pop("dbname", ""),
+        "USER": words.pop("user", ""),
+        "PASSWORD": words.pop("password", ""),
+        "HOST": words.pop("host", ""),
+        "PORT": words.pop("port", ""),
+    }
+    # connect_timeout: a database that does not answer must not hold a web thread longer than a reader waits
+    return {"ENGINE": "django.db.backends.postgresql", **named, "OPTIONS": {"connect_timeout": 5} | words}
+
+
+# ---- where things are -------------------------------------------------------------------------------------------
+
+DATA_DIR = Path(env_str("TRACEBUDGET_DATA_DIR", str(BASE_DIR / ".tracebudget"))).resolve()
+SOCKET_DIR = socket_directory(DATA_DIR)
+CREDENTIALS_FILE = DATA_DIR / "credentials.json"
+SECRET_KEY_FILE = DATA_DIR / "secret.key"
+HOST = env_str("TRACEBUDGET_HOST", "127.0.0.1")  # loopback: nothing is reachable from outside unless told to be
+PORT = env_int("TRACEBUDGET_PORT", 8000)
+OTLP_PORT = env_int("TRACEBUDGET_OTLP_PORT", 4318)
+GRPC_PORT = env_int("TRACEBUDGET_GRPC_PORT", 4317)
+URL = env_str("TRACEBUDGET_URL", f"http://{local_authority(HOST, PORT)}").rstrip("/")
+
+# ---- Django -----------------------------------------------------------------------------------------------------
+
+DEBUG = env_bool("TRACEBUDGET_DEBUG", False)
+SECRET_KEY = env_secret("TRACEBUDGET_SECRET_KEY", SECRET_KEY_FILE)
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "ingest",
+    "tracebudget.apps.TracebudgetConfig",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "tracebudget.web.csp.content_security_policy",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",  # a view is closed unless it is @login_not_required
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "tracebudget.urls"
+WSGI_APPLICATION = "tracebudget.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+LOGIN_URL = "sign_in"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "sign_in"
+SIGN_IN_LINK_TTL = timedelta(hours=1)  # long enough for a coffee while the first start runs; used once all the same
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("MinimumLengthValidator", "CommonPasswordValidator", "UserAttributeSimilarityValidator")
+]
+
+# ---- the browser's side -----------------------------------------------------------------------------------------
+
+HTTPS = urlsplit(URL).scheme == "https"  # then a proxy in front of us ends TLS and sets X-Forwarded-Proto
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", url_host(URL), *env_list("TRACEBUDGET_ALLOWED_HOSTS")]
+CSRF_TRUSTED_ORIGINS = [URL]
+# Names of our own: cookies are shared by all ports of a host, and "sessionid" is every Django's on localhost.
+SESSION_COOKIE_NAME = "tracebudget_session"
+CSRF_COOKIE_NAME = "tracebudget_csrf"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^v1/traces$"]  # probes and exporters inside the network
+SECURE_HSTS_SECONDS = 30 * 24 * 3600 if HTTPS else 0
+SILENCED_SYSTEM_CHECKS = [  # HSTS for a whole domain, and for ever, is its owner's decision and not ours
+    "security.W005",
+    "security.W021",
+]
+
+# ---- static files -----------------------------------------------------------------------------------------------
+
+STATIC_URL = "/static/"
+STATIC_ROOT = Path(env_str("TRACEBUDGET_STATIC_ROOT", str(DATA_DIR / "static")))
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "tracebudget.web.plotly.PlotlyFinder",
+]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+# ---- database and broker ----------------------------------------------------------------------------------------
+
+DATABASES = {
+    "default": env_database("DATABASE_URL", postgres.database_url(SOCKET_DIR))
+    # A connection per thread, kept: the ingest path pays no connect. Threads are few and fixed, so a pool would only
+    # add a queue in front of them. The health check makes it survive a restart of the database.
+    | {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+WORKER_PROCESSES = env_int("TRACEBUDGET_WORKER_PROCESSES", os.cpu_count() or 1)  # analysis is pure CPU: one a core
+CELERY_BROKER_URL = env_secret("BROKER_URL") or valkey.broker_url(SOCKET_DIR)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a broker that is away is waited for, for ever
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    # A message taken by a worker that died comes back after this; it is longer than the longest task and costs nothing,
+    # since the next tick does the work first.
+    "visibility_timeout": 300,
+    "socket_connect_timeout": 2,
+    "socket_timeout": 10,
+}
+CELERY_ACCEPT_CONTENT = ["json"]  # never pickle: a message must not be able to run code
+CELERY_TASK_SERIALIZER = "json"
+CELERY_TASK_IGNORE_RESULT = True  # results are rows
+CELERY_TASK_ACKS_LATE = True  # every task is safe to repeat
+CELERY_TASK_DEFAULT_QUEUE = "tracebudget"
+CELERY_TASK_TIME_LIMIT = 120  # an analysis that never returns is killed; the trace's lease hands it on
+CELERY_WORKER_CONCURRENCY = WORKER_PROCESSES
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1  # a message says "look at the rows": holding several helps nobody
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"  # all ticks are short: nothing to remember in a file
+CELERY_BEAT_SCHEDULE = {
+    "analyze_due": {
+        "task": "tracebudget.tasks.analyze_due",
+        "schedule": 1.0,
+        "options": {"expires": 1.0},  # a tick that nobody took in time is stale: the next one does the same
+    },
+    "create_partitions": {
+        "task": "tracebudget.tasks.create_partitions",
+        "schedule": 3600.0,
+        "options": {"expires": 3600.0},
+    },
+}
+
+# ---- ingest: what one export may cost ---------------------------------------------------------------------------
+
+# One export on the wire. A full collector batch (8,192 spans) is 2-4 MiB gzipped, about 11 MiB plain.
+MAX_BODY_BYTES = env_int("TRACEBUDGET_MAX_BODY_BYTES", 16 * MIB)
+# The same inflated. JSON becomes about eight times that in Python objects, so this bounds the process.
+MAX_INFLATED_BYTES = env_int("TRACEBUDGET_MAX_INFLATED_BYTES", 32 * MIB)
+# One attribute value; more is cut and marked. Nobody reads more of a prompt on a page.
+MAX_VALUE_CHARS = env_int("TRACEBUDGET_MAX_VALUE_CHARS", 256 * KIB)
+# A span further ahead of our clock is refused: wrong unit or wrong clock, and it would be "the latest" for ever.
+MAX_FUTURE_SECONDS = env_int("TRACEBUDGET_MAX_FUTURE_SECONDS", 24 * 3600)
+# Statement timeout of the store transaction. Exporters give up after 10 s and send again, so longer helps nobody.
+STORE_TIMEOUT_MS = env_int("TRACEBUDGET_STORE_TIMEOUT_MS", 10_000)
+# What a 503 tells exporters to wait.
+RETRY_AFTER_SECONDS = env_int("TRACEBUDGET_RETRY_AFTER_SECONDS", 5)
+# How long a revoked key or a changed privacy setting may live on in another process; saves a query per export.
+KEY_CACHE_SECONDS = env_int("TRACEBUDGET_KEY_CACHE_SECONDS", 5)
+# 32 random bytes, made on first use and kept outside the database: a stolen database does not give digests away.
+DIGEST_KEY_FILE = Path(env_str("TRACEBUDGET_DIGEST_KEY_FILE", str(DATA_DIR / "digest.key")))
+
+# ---- analysis: when a trace is due ------------------------------------------------------------------------------
+
+# A trace whose root is here is analysed this long after its last new span.
+QUIET_SECONDS = env_int("TRACEBUDGET_QUIET_SECONDS", 2)
+# The same while the root is missing: two export intervals (5 s) of the usual SDKs.
+QUIET_WITHOUT_ROOT_SECONDS = env_int("TRACEBUDGET_QUIET_WITHOUT_ROOT_SECONDS", 10)
+# A trace that never falls quiet is analysed at least this often.
+QUIET_CAP_SECONDS = env_int("TRACEBUDGET_QUIET_CAP_SECONDS", 30)
+# A claimed trace is due again after this: a killed worker's traces wait no longer (goal: 30 s).
+LEASE_SECONDS = env_int("TRACEBUDGET_LEASE_SECONDS", 20)
+# Analyses that fail or never return before a trace is left alone until new spans arrive.
+MAX_ATTEMPTS = env_int("TRACEBUDGET_MAX_ATTEMPTS", 5)
+# Traces claimed at once: their analyses must end well within the lease.
+ANALYZE_BATCH = env_int("TRACEBUDGET_ANALYZE_BATCH", 50)
+# How long one run of the task drains the queue before it hands the worker back.
+ANALYZE_SLICE_SECONDS = env_int("TRACEBUDGET_ANALYZE_SLICE_SECONDS", 10)

