@@ -74,6 +74,11 @@ class Dialect:
     zero_cache_is_unknown: bool = False
     stream_flag: StreamFlag = field(default_factory=StreamFlag)
 
+    @property
+    def looks_up(self) -> bool:
+        """Some fact stands on a span further up."""
+        return any(candidate.from_ancestor for candidate in self.candidates("model_request"))
+
     def candidates(self, fact: str) -> tuple[Candidate, ...]:
         return self.facts.get(fact, ())
 

@@ -1,0 +1,201 @@
+"""The one door into the core: spans in, the analysis object of the contract out.
+
+It is the same function for page, API, command line and worker. The same set of spans, budgets and profile gives the
+byte-identical object, whatever the order, batching or repetition of arrival.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tracebudget.core import detectors  # noqa: F401  (registers the rules)
+from tracebudget.core.budget import Budget, Judgement, call_tpot_ns, check_request
+from tracebudget.core.finding import Finding, TriageStep, find
+from tracebudget.core.fit import Profile
+from tracebudget.core.identity import Identity, identify
+from tracebudget.core.report import SEGMENTS, Report, Turn, build_report
+from tracebudget.core.segment import PathSlice
+from tracebudget.core.span import Span
+from tracebudget.core.step import StepKind
+from tracebudget.core.tree import Node
+from tracebudget.core.ttft import TtftSource
+
+SCHEMA = "tracebudget.analysis/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """One request, measured and judged. `document()` is the contract's object."""
+
+    project: str
+    report: Report
+    identity: Identity
+    budgets: tuple[Judgement, ...]
+    findings: tuple[Finding, ...]
+    triage: tuple[TriageStep, ...]
+
+    @property
+    def trace_id(self) -> str:
+        return self.report.tree.root.span.trace_id
+
+    def document(self) -> dict[str, Any]:
+        """The analysis object: JSON-ready, keys in the contract's order, times in ns from the request's start."""
+        identity, report = self.identity, self.report
+        return {
+            "schema": SCHEMA,
+            "trace_id": self.trace_id,
+            "project": self.project,
+            "app": identity.app,
+            "name": identity.name,
+            "environment": identity.environment,
+            "version": identity.version,
+            "session_id": identity.session_id,
+            "agents": list(identity.agents),
+            "state": identity.state,
+            "state_reason": identity.state_reason,
+            "started_at": iso_time(report.start),
+            "end_to_end_ns": report.end_to_end,
+            "segments": _segments(report),
+            "outside_turns_ns": sum(piece.duration for piece, turn in report.path if turn is None),
+            "turns": [_turn(turn, report) for turn in report.turns],
+            "steps": [_step(node, report) for node in report.steps],
+            "path": [_path_slice(piece, turn, report) for piece, turn in report.path],
+            "findings": [_finding(finding) for finding in self.findings],
+            "triage": [_triage_step(step) for step in self.triage],
+            "budgets": [_judgement(budget) for budget in self.budgets],
+            "profile": report.profile.document() if report.profile is not None else None,
+        }
+
+
+def analyze(
+    spans: Iterable[Span], *, budgets: Sequence[Budget] = (), profile: Profile | None = None, project: str = "default"
+) -> Analysis:
+    """Analyse the spans of one trace. Raises ValueError for no spans; whatever else is wrong is a finding."""
+    report = build_report(spans, profile)
+    identity = identify(report)
+    judgements = check_request(report, budgets)
+    findings, triage = find(report, judgements)
+    return Analysis(project, report, identity, tuple(judgements), findings, triage)
+
+
+def dumps(document: dict[str, Any]) -> str:
+    """The document's canonical text: no blanks, keys as they stand, no NaN."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def iso_time(unix_ns: int) -> str:
+    """Unix ns as ISO 8601 UTC with nine decimals; exact, unlike a float of seconds."""
+    seconds, fraction = divmod(unix_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
+
+
+def _segments(report: Report) -> dict[str, Any]:
+    return {
+        segment.value: {
+            "critical_ns": report.critical_ns(segment),
+            "busy_ns": report.busy[segment],
+            "parts": report.parts[segment],
+        }
+        for segment in SEGMENTS
+    }
+
+
+def _turn(turn: Turn, report: Report) -> dict[str, Any]:
+    return {
+        "index": turn.index,
+        "agent": turn.run.name,
+        "agent_span_id": turn.run.top.id,
+        "parent_turn": turn.parent.index if turn.parent is not None else None,
+        "start_ns": turn.start - report.start,
+        "duration_ns": turn.duration,
+        "on_path_ns": turn.on_path_ns,
+        "delegated_ns": turn.delegated_ns,
+        "segments": {segment.value: turn.segments[segment] for segment in SEGMENTS},
+    }
+
+
+def _step(node: Node, report: Report) -> dict[str, Any]:
+    step, turn = node.step, report.turn_of[id(node)]
+    assert step is not None
+    row: dict[str, Any] = {
+        "span_id": node.id,
+        "kind": step.kind.value,
+        "turn": turn.index if turn is not None else None,
+        "name": step.name,
+    }
+    if step.kind == StepKind.TOOL_CALL:
+        row["call_id"] = step.call_id
+    row |= {
+        "dialect": step.dialect,
+        "start_ns": node.start - report.start,
+        "duration_ns": node.duration,
+        "critical_ns": report.critical.get(id(node), 0),
+        "status": "error" if step.is_error else "ok",
+        "error_type": step.error_type if step.is_error else None,
+        "attempt": node.attempt,
+    }
+    return row | _model_fields(node) if step.kind == StepKind.MODEL_CALL else row
+
+
+def _model_fields(node: Node) -> dict[str, Any]:
+    facts, ttft = node.step.model if node.step is not None else None, node.ttft
+    assert facts is not None
+    return {
+        "model": facts.model,
+        "provider": facts.provider,
+        "streamed": facts.streamed,
+        "ttft_ns": ttft.ns,
+        "ttft_source": ttft.source.value,
+        "ttft_is_bound": ttft.is_bound,
+        "ttft_from": ttft.where if ttft.source != TtftSource.UNKNOWN else None,
+        "first_visible_ns": ttft.first_visible_ns,
+        "queue_ns": facts.queue_ns,
+        "tpot_ns": call_tpot_ns(node),
+        "input_tokens": facts.tokens.input,
+        "cached_input_tokens": facts.tokens.cached_input,
+        "output_tokens": facts.tokens.output,
+        "reasoning_tokens": facts.tokens.reasoning,
+        "finish_reason": facts.finish_reason,
+    }
+
+
+def _path_slice(piece: PathSlice, turn: Turn | None, report: Report) -> dict[str, Any]:
+    return {
+        "start_ns": piece.start - report.start,
+        "duration_ns": piece.duration,
+        "segment": piece.segment.value,
+        "part": piece.part,
+        "span_id": piece.node.id or None,
+        "turn": turn.index if turn is not None else None,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "kind": finding.kind.value,
+        "step": finding.step,
+        "severity": finding.severity.value,
+        "turn": finding.turn,
+        "span_ids": list(finding.span_ids),
+        "saving_ns": finding.saving_ns,
+        "evidence": finding.evidence,
+    }
+
+
+def _triage_step(step: TriageStep) -> dict[str, Any]:
+    return {"step": step.step, "state": step.state.value, "codes": list(step.codes), "why": step.why}
+
+
+def _judgement(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "metric": judgement.metric,
+        "limit": judgement.limit,
+        "value": judgement.value,
+        "state": judgement.state.value,
+        "span_id": judgement.span_id,
+    }

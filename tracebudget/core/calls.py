@@ -1,0 +1,272 @@
+"""One call, several spans: wrappers, SDK, HTTP and server spans that describe one call become one step.
+
+        framework LLM span  |--------------------|     wrapper: lends what the call lacks
+          SDK LLM span        |----------------|       the call: innermost client span that carries usage
+            server span          |-----------|         enriches it: queue, prefill, decode
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tracebudget.core.content import Content
+from tracebudget.core.dialects import recognise
+from tracebudget.core.step import ModelFacts, Step, StepKind, read_step
+from tracebudget.core.tokens import Tokens
+from tracebudget.core.tree import Node, Note, Tree, ancestors, move, refresh
+
+TWIN_OVERLAP = 0.9  # of the longer one: siblings from two instrumentations that share so much are one call
+LOOK_UP = 16  # ancestors searched for a fact that a dialect writes further up
+
+# Spans that a call or a tool does not reach through: beyond them it is another agent's, or another tool's, work.
+BARRIERS = frozenset({StepKind.TOOL_CALL, StepKind.TOOL_SERVER, StepKind.AGENT, StepKind.WORKFLOW})
+
+
+def read_steps(tree: Tree) -> None:
+    """Give every node its step; drop placeholders of other spans; join what describes one call."""
+    for node in tree.nodes:
+        if not node.is_placeholder:
+            node.reading = recognise(node.span)
+    _drop_ignored(tree)
+    for node in tree.nodes:
+        role, dialect = node.reading
+        if role is not None and dialect is not None:
+            above = [up.span for up, _ in zip(ancestors(node), range(LOOK_UP), strict=False)] if dialect.looks_up else ()
+            node.step = read_step(node.span, node.reading, above)
+    join_calls(tree)
+    join_tools(tree)
+
+
+def _drop_ignored(tree: Tree) -> None:
+    """Pending spans and raw copies repeat another span: their children move up to their parent."""
+    ignored = [node for node in tree.nodes if node.reading.role == "ignore" and node.parent is not None]
+    for node in ignored:
+        parent = node.parent
+        if parent is not None:
+            tree.is_running |= parent.is_placeholder and parent is tree.root
+            for child in list(node.children):
+                move(child, parent)
+            parent.children.remove(node)
+    if ignored:
+        refresh(tree)
+
+
+# --- model calls -----------------------------------------------------------------------------------------------------
+
+
+def join_calls(tree: Tree) -> None:
+    """Decide for each chain and each group of siblings which span is the call."""
+    exposed: dict[int, list[Node]] = {}
+    for node in reversed(tree.nodes):
+        below = [call for child in node.children for call in exposed.pop(id(child), ())]
+        kind = node.step.kind if node.step else None
+        if kind == StepKind.MODEL_CALL:
+            exposed[id(node)] = _decide(node, below)
+        elif kind == StepKind.SERVER_CALL:
+            exposed[id(node)] = _decide_server(node, below)
+        elif kind in BARRIERS or node.parent is None:
+            _settle(_join_twins(below, tree))
+        else:
+            exposed[id(node)] = below
+
+
+def _settle(calls: Sequence[Node]) -> None:
+    """A server's view without a client's is the call itself."""
+    for call in calls:
+        if call.step is not None and call.step.kind == StepKind.SERVER_CALL:
+            call.step = replace(call.step, kind=StepKind.MODEL_CALL)
+            call.server = call
+
+
+def _is_server(node: Node) -> bool:
+    return node.step is not None and node.step.kind == StepKind.SERVER_CALL
+
+
+def _decide(outer: Node, below: list[Node]) -> list[Node]:
+    """Which of a candidate and those below it are the calls. Returns what stays visible to the span above."""
+    for server in filter(_is_server, below):
+        outer.server = outer.server or server
+    inner = [call for call in below if not _is_server(call)]
+    good = [call for call in inner if call.step is not None and not call.step.is_error]
+    carriers = [call for call in good if _facts(call).has_usage]
+    if not inner:
+        return [outer]
+    if carriers or len(inner) > 1:
+        if len(good) == 1:
+            _lend(outer, good[0])
+        _absorb(outer, good[0] if good else inner[0])
+        return inner
+    _lend(inner[0], outer)
+    _absorb(inner[0], outer)
+    return [outer]
+
+
+def _decide_server(server: Node, below: list[Node]) -> list[Node]:
+    """A gateway above an engine: the engine's own figures matter, the gateway is the outer interval."""
+    inner = [call for call in below if _is_server(call)]
+    if inner and server.step is not None and inner[0].step is not None:
+        server.step = replace(server.step, model=_filled(_facts(server), _facts(inner[0]), inner[0].start - server.start))
+    for call in inner:
+        _absorb(call, server)
+    return [server, *(call for call in below if not _is_server(call))]
+
+
+def _facts(node: Node) -> ModelFacts:
+    assert node.step is not None and node.step.model is not None
+    return node.step.model
+
+
+def _absorb(node: Node, call: Node) -> None:
+    """This span is no step of its own: it describes `call`."""
+    call.server = call.server or node.server
+    node.absorbed, node.step = call, None
+
+
+def _lend(lender: Node, call: Node) -> None:
+    """Fill in what the call lacks from a span that describes the same one."""
+    if lender.step is None or call.step is None:
+        return
+    call.step = replace(
+        call.step,
+        model=_filled(_facts(call), _facts(lender), lender.start - call.start),
+        content=_filled_content(call.step.content, lender.step.content),
+    )
+
+
+def _filled(own: ModelFacts, other: ModelFacts, shift_ns: int) -> ModelFacts:
+    """`own` with gaps filled from `other`, whose span starts `shift_ns` later; its first-token times move with it."""
+    shifted = tuple(replace(claim, after_ns=claim.after_ns + shift_ns) for claim in other.ttft_claims)
+    values = {
+        name: getattr(own, name) if getattr(own, name) is not None else getattr(other, name)
+        for name in ("model", "provider", "streamed", "attempt_start_ns", "queue_ns", "prefill_ns", "decode_ns",
+                     "response_id", "finish_reason")
+    }  # fmt: skip
+    return ModelFacts(tokens=_filled_tokens(own.tokens, other.tokens), ttft_claims=own.ttft_claims + shifted, **values)
+
+
+def _filled_tokens(own: Tokens, other: Tokens) -> Tokens:
+    """Counts are taken whole from one span: two instrumentations may count differently."""
+    return own if own.input is not None or own.output is not None else replace(other, refused=own.refused + other.refused)
+
+
+def _filled_content(own: Content, other: Content) -> Content:
+    return replace(
+        own,
+        prompt=own.prompt if own.prompt is not None else other.prompt,
+        tool_requests=own.tool_requests if own.tool_requests is not None else other.tool_requests,
+    )
+
+
+# --- twins -----------------------------------------------------------------------------------------------------------
+
+
+def _join_twins(calls: list[Node], tree: Tree) -> list[Node]:
+    """Of siblings that are one call, the one that knows more stays."""
+    kept: list[Node] = []
+    for call in sorted(calls, key=Node.order):
+        twin = next((other for other in kept[-4:] if _are_twins(other, call)), None)
+        if twin is None:
+            kept.append(call)
+            continue
+        stays, goes = sorted((twin, call), key=_knowledge, reverse=True)
+        _lend(goes, stays)
+        _absorb(goes, stays)
+        tree.notes.append(Note("twin_spans", tuple(sorted((stays.id, goes.id)))))
+        kept[kept.index(twin)] = stays
+    return kept
+
+
+def _knowledge(node: Node) -> tuple[bool, bool, bool]:
+    facts = _facts(node)
+    return (not _is_server(node), facts.has_usage, bool(facts.ttft_claims))
+
+
+def _are_twins(a: Node, b: Node) -> bool:
+    shared = min(a.end, b.end) - max(a.start, b.start)
+    one, two = _facts(a), _facts(b)
+    if shared <= 0:
+        return False
+    if one.response_id is not None and one.response_id == two.response_id:
+        return True
+    if one.response_id is not None and two.response_id is not None:
+        return False
+    if a.span.scope == b.span.scope or _is_server(a) != _is_server(b):
+        return False
+    return shared >= TWIN_OVERLAP * max(a.duration, b.duration) and not _contradict(one.tokens, two.tokens)
+
+
+def _contradict(one: Tokens, two: Tokens) -> bool:
+    pairs = ((one.input, two.input), (one.output, two.output))
+    return any(a is not None and b is not None and a != b for a, b in pairs)
+
+
+# --- tools -----------------------------------------------------------------------------------------------------------
+
+
+def join_tools(tree: Tree) -> None:
+    """A tool span inside a tool span of the same name, and a tool's server side, are that tool's call."""
+    for node in tree.nodes:
+        if node.step is None or node.step.kind not in {StepKind.TOOL_CALL, StepKind.TOOL_SERVER}:
+            continue
+        outer = _enclosing_tool(node)
+        if outer is None:
+            node.step = replace(node.step, kind=StepKind.TOOL_CALL)
+        elif node.step.kind == StepKind.TOOL_SERVER or _is_same_tool(outer.step, node.step):
+            outer.step = _with_inner(outer.step, node.step)
+            node.absorbed, node.step = outer, None
+    for parent in tree.nodes:
+        _join_tool_twins(parent, tree)
+
+
+def _enclosing_tool(node: Node) -> Node | None:
+    """The tool call around a tool span with nothing but plain spans between."""
+    for above in ancestors(node):
+        if above.step is not None:
+            return above if above.step.kind == StepKind.TOOL_CALL else None
+    return None
+
+
+def _is_same_tool(outer: Step | None, inner: Step) -> bool:
+    return outer is not None and (outer.name.casefold() == inner.name.casefold() or inner.dialect == "mcp")
+
+
+def _with_inner(outer: Step | None, inner: Step) -> Step:
+    """The outer span's step with what only the inner one knows: that it failed, and its content."""
+    assert outer is not None
+    return replace(
+        outer,
+        is_error=outer.is_error or inner.is_error,
+        error_type=outer.error_type or inner.error_type,
+        call_id=outer.call_id or inner.call_id,
+        content=outer.content if outer.content.arguments is not None else inner.content,
+        arguments_refused=outer.arguments_refused or inner.arguments_refused,
+    )
+
+
+def _join_tool_twins(parent: Node, tree: Tree) -> None:
+    """Two instrumentations that each wrote a span of one tool call, side by side."""
+    kept: list[Node] = []
+    for node in parent.children:
+        if node.step is None or node.step.kind != StepKind.TOOL_CALL:
+            continue
+        twin = next((other for other in kept[-4:] if _are_tool_twins(other, node)), None)
+        if twin is None:
+            kept.append(node)
+        else:
+            twin.step = _with_inner(twin.step, node.step)
+            node.absorbed, node.step = twin, None
+            tree.notes.append(Note("twin_spans", tuple(sorted((twin.id, node.id)))))
+
+
+def _are_tool_twins(a: Node, b: Node) -> bool:
+    one, two = a.step, b.step
+    if one is None or two is None or one.name != two.name:
+        return False
+    shared = min(a.end, b.end) - max(a.start, b.start)
+    if a.span.scope == b.span.scope:
+        equal = a.span.attributes == b.span.attributes and (a.start, a.end) == (b.start, b.end) and a.duration > 0
+        return equal and one.call_id is not None
+    if one.call_id and two.call_id and one.call_id != two.call_id:
+        return False
+    return shared > 0 and shared >= TWIN_OVERLAP * max(a.duration, b.duration)

@@ -1,0 +1,139 @@
+"""The walk: which span the request was waiting for, at every nanosecond.
+
+Start at the end of a span; at the cursor take, of the children that began before it, the one with the greatest
+min(end, cursor) (ties: latest start, later end, id). Its stretch is walked the same way, the cursor moves to its start.
+
+    root   |----------------------------------|
+      a       |--------|                               path:  root a  b  root
+      b              |----------|                             |--|---|--..--|---|
+
+Model and tool calls compete with their own interval. Any other span competes with the hull of the work below it; what
+it lasts beyond that hull is its own time only where no sibling covers it, so that an empty span never hides work.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tracebudget.core.step import WORK
+from tracebudget.core.tree import Node, Tree
+
+Span = tuple[int, int]  # start and end, ns
+
+
+class Slice(NamedTuple):
+    """A stretch of the path that is this node's own time."""
+
+    start: int
+    end: int
+    node: Node
+
+
+class Hulls:
+    """For each node the hull of the work at or below it, None where there is none."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.own: dict[int, Span | None] = {}
+        self.below: dict[int, Span | None] = {}
+        for node in reversed(tree.nodes):
+            if node.background:
+                self.own[id(node)] = self.below[id(node)] = None
+                continue
+            below = self._joined(node)
+            self.below[id(node)] = below
+            self.own[id(node)] = (node.start, node.end) if _is_work(node) else _clipped(below, node)
+
+    def _joined(self, node: Node) -> Span | None:
+        hulls = [hull for child in node.children if (hull := self.own[id(child)]) is not None]
+        return (min(h[0] for h in hulls), max(h[1] for h in hulls)) if hulls else None
+
+
+def _is_work(node: Node) -> bool:
+    return node.step is not None and node.step.kind in WORK
+
+
+def _clipped(hull: Span | None, node: Node) -> Span | None:
+    """Children are clipped to their parent."""
+    if hull is None:
+        return None
+    start, end = max(hull[0], node.start), min(hull[1], node.end)
+    return (start, end) if start < end else None
+
+
+class Cover:
+    """Picks, from right to left, who covers a stretch. Each interval is looked at once: O(n log n) for all stretches."""
+
+    def __init__(self, intervals: list[tuple[int, int, Node]]) -> None:
+        self.pending = sorted(intervals, key=lambda i: (i[1], i[0]))  # by end; the last is next to open
+        self.open: list[tuple[int, int, str, int, Node]] = []  # heap: latest start first, then later end, then id
+
+    def walk(self, start: int, end: int) -> Iterator[tuple[int, int, Node | None]]:
+        """Pieces of [start, end), rightmost first; None where nobody covers. Stretches must be asked right to left."""
+        cursor = end
+        while cursor > start:
+            self._admit(cursor)
+            if self.open:
+                begin, node = -self.open[0][0], self.open[0][4]
+                piece = max(begin, start)
+            else:
+                node, piece = None, max(start, self.pending[-1][1]) if self.pending else start
+            yield piece, cursor, node
+            cursor = piece
+
+    def _admit(self, cursor: int) -> None:
+        """Open what ends at or after the cursor, forget what begins there or later."""
+        while self.pending and self.pending[-1][1] >= cursor:
+            begin, end, node = self.pending.pop()
+            heapq.heappush(self.open, (-begin, -end, node.id, len(self.pending), node))
+        while self.open and -self.open[0][0] >= cursor:
+            heapq.heappop(self.open)
+
+
+def critical_path(top: Node, hulls: Hulls, start: int, end: int) -> list[Slice]:
+    """The path through `top` from `start` to `end`, in order of time; its slices tile that stretch exactly."""
+    slices: list[Slice] = []
+    covers: dict[int, _Covers] = {}  # a span may be entered for several gaps; they come right to left
+    stack: list[tuple[int, int, Node, bool]] = [(start, end, top, False)]
+    while stack:
+        begin, until, node, is_own = stack.pop()
+        if is_own or not node.children or (_is_work(node) and hulls.below[id(node)] is None):
+            _prepend(slices, begin, until, node)
+            continue
+        if id(node) not in covers:
+            covers[id(node)] = _Covers(node, hulls)
+        stack.extend(reversed(list(covers[id(node)].pieces(begin, until))))
+    slices.reverse()
+    return slices
+
+
+def _prepend(slices: list[Slice], start: int, end: int, node: Node) -> None:
+    """Add a slice to the left of the last one, as one with it where both are the same span's."""
+    if start == end:
+        return
+    if slices and slices[-1].node is node and slices[-1].start == end:
+        end = slices.pop().end
+    slices.append(Slice(start, end, node))
+
+
+class _Covers:
+    """Who covers the time of one span: first the work below its children, then the children themselves, else it."""
+
+    def __init__(self, node: Node, hulls: Hulls) -> None:
+        self.node = node
+        self.work = Cover([(*hull, child) for child in node.children if (hull := hulls.own[id(child)]) is not None])
+        self.plain = Cover([
+            (child.start, child.end, child)
+            for child in node.children
+            if not _is_work(child) and not child.background and child.start < child.end
+        ])  # fmt: skip
+
+    def pieces(self, start: int, end: int) -> Iterator[tuple[int, int, Node, bool]]:
+        """(start, end, span, is the parent's own), rightmost first."""
+        for begin, until, child in self.work.walk(start, end):
+            if child is not None:
+                yield begin, until, child, False
+                continue
+            for inner_begin, inner_until, cover in self.plain.walk(begin, until):
+                yield inner_begin, inner_until, cover or self.node, cover is None

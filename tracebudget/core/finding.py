@@ -1,0 +1,156 @@
+"""Findings: one rule each over one request. A finding fires only with evidence and says what a fix would save.
+
+Detectors live in `detectors/`, one function a code, registered by `@detector`. The order of investigation is
+`TRIAGE`: 1 largest segment, 2 model calls, 3 tools, 4 context, 5 network and gateway, 6 only then hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tracebudget.core.budget import Judgement
+from tracebudget.core.report import Report, Turn
+from tracebudget.core.tree import Node, Note
+
+INFO_SHARE, INFO_NS = 0.02, 20_000_000  # a gain below both is worth knowing, not acting on
+CRITICAL_SHARE = 0.25  # a fix that gives back a quarter of the request comes first
+
+
+class Kind(StrEnum):
+    PERFORMANCE = "performance"
+    DATA_QUALITY = "data_quality"
+
+
+class Severity(StrEnum):
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class State(StrEnum):
+    FOUND = "found"
+    CLEAR = "clear"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One diagnosis. `step` is its place in the order of investigation; `saving_ns` a counterfactual, None if none."""
+
+    code: str
+    kind: Kind
+    step: int | None
+    severity: Severity
+    turn: int | None
+    span_ids: tuple[str, ...]
+    saving_ns: int | None
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A detector could not prove its case either way; `why` is a code with a sentence in `wording`."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TriageStep:
+    step: int
+    state: State
+    codes: tuple[str, ...]
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a detector looks at: the report and how it stands against its budgets."""
+
+    report: Report
+    budgets: tuple[Judgement, ...]
+
+    def limit(self, metric: str) -> int | None:
+        return next((b.limit for b in self.budgets if b.metric == metric), None)
+
+    def is_over(self, metric: str) -> bool:
+        return any(b.metric == metric and b.state == "over" for b in self.budgets)
+
+
+Verdict = Iterable[Finding | Unknown]
+Detector = Callable[[Case], Verdict]
+
+DETECTORS: dict[str, tuple[int, Detector]] = {}
+
+
+def detector(code: str, *, step: int) -> Callable[[Detector], Detector]:
+    """Register a rule under its code, at its step of the investigation."""
+
+    def register(rule: Detector) -> Detector:
+        DETECTORS[code] = (step, rule)
+        return rule
+
+    return register
+
+
+def performance(
+    case: Case, code: str, nodes: Sequence[Node], *, turn: Turn | None, saving_ns: int | None, **evidence: Any
+) -> Finding:
+    """A performance finding of the detector registered under `code`."""
+    return Finding(
+        code=code,
+        kind=Kind.PERFORMANCE,
+        step=DETECTORS[code][0],
+        severity=severity_of(saving_ns, case.report.end_to_end),
+        turn=turn.index if turn is not None else None,
+        span_ids=tuple(node.id for node in nodes),
+        saving_ns=saving_ns,
+        evidence=evidence,
+    )
+
+
+def severity_of(saving_ns: int | None, end_to_end_ns: int) -> Severity:
+    """By what a fix gives back. A finding that only points onwards is a warning."""
+    if saving_ns is None:
+        return Severity.WARNING
+    if saving_ns < INFO_SHARE * end_to_end_ns and saving_ns < INFO_NS:
+        return Severity.INFO
+    return Severity.CRITICAL if saving_ns >= CRITICAL_SHARE * end_to_end_ns else Severity.WARNING
+
+
+def find(report: Report, budgets: Sequence[Judgement]) -> tuple[tuple[Finding, ...], tuple[TriageStep, ...]]:
+    """All findings in the order of investigation, data quality last, and the six steps."""
+    case = Case(report, tuple(budgets))
+    verdicts = {code: list(rule(case)) for code, (_, rule) in sorted(DETECTORS.items())}
+    found = [item for verdict in verdicts.values() for item in verdict if isinstance(item, Finding)]
+    found.sort(key=lambda f: (f.step or 0, -(f.saving_ns or 0), f.code, f.turn if f.turn is not None else -1, f.span_ids))
+    quality = sorted(map(_from_note, _merged(report.notes)), key=lambda f: (f.code, f.span_ids))
+    return (*found, *quality), tuple(_triage(verdicts))
+
+
+def _merged(notes: Iterable[Note]) -> list[Note]:
+    """One note a code and set of spans."""
+    return list({(note.code, note.span_ids): note for note in notes}.values())
+
+
+def _from_note(note: Note) -> Finding:
+    return Finding(note.code, Kind.DATA_QUALITY, None, Severity.INFO, None, note.span_ids, None, dict(note.evidence))
+
+
+STEPS = (1, 2, 3, 4, 5, 6)
+
+
+def _triage(verdicts: dict[str, list[Finding | Unknown]]) -> Iterable[TriageStep]:
+    """Found beats unknown, unknown beats clear."""
+    for step in STEPS:
+        mine = {code: verdict for code, verdict in verdicts.items() if DETECTORS[code][0] == step}
+        codes = tuple(code for code, verdict in mine.items() if any(isinstance(v, Finding) for v in verdict))
+        whys = [item.why for verdict in mine.values() for item in verdict if isinstance(item, Unknown)]
+        if codes:
+            yield TriageStep(step, State.FOUND, codes, None)
+        elif whys:
+            yield TriageStep(step, State.UNKNOWN, (), whys[0])
+        else:
+            yield TriageStep(step, State.CLEAR, (), None)

@@ -1,0 +1,104 @@
+"""Whose request it is: app, name, release, session, agents, and whether all of it is here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tracebudget.core.dialects import common
+from tracebudget.core.dialects.facts import is_redacted, unquoted
+from tracebudget.core.report import Report
+from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
+from tracebudget.core.step import StepKind
+from tracebudget.core.tree import Node, Note, Tree, build_tree
+
+UNKNOWN_APP = "unknown"  # the root's sender gave no service.name
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    app: str
+    name: str
+    environment: str | None
+    version: str | None
+    session_id: str | None
+    agents: tuple[str, ...]
+    state: str  # complete, incomplete or running
+    state_reason: str | None
+
+
+def app_name(spans: Iterable[Span]) -> str:
+    """The app that owns a trace: its root's `service.name`. Raises ValueError for no spans."""
+    return _app(build_tree(spans).root)
+
+
+def identify(report: Report) -> Identity:
+    root = report.tree.root
+    resource = root.span.resource
+    state, reason = _state(report.tree)
+    return Identity(
+        app=_app(root),
+        name=root.span.name,
+        environment=_text(resource.get("deployment.environment.name") or resource.get("deployment.environment")),
+        version=_text(resource.get("service.version")),
+        session_id=_session(report),
+        agents=tuple(dict.fromkeys(_agents(report))),
+        state=state,
+        state_reason=reason,
+    )
+
+
+def _app(root: Node) -> str:
+    return root.span.service or UNKNOWN_APP
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _state(tree: Tree) -> tuple[str, str | None]:
+    """Complete when the root has no parent id, or its parent is marked remote, or it serves a call, or, its parent
+    missing, it covers at least one other span and all of them."""
+    root = tree.root
+    if tree.is_running:
+        return "running", "root_not_ended"
+    if root.is_placeholder:
+        return "incomplete", "missing_parent" if root.id else "missing_root"
+    if root.span.end_ns == 0 and root.span.start_ns != 0:
+        return "incomplete", "root_not_ended"
+    if not tree.orphan_root or root.span.parent_is_remote or root.span.kind in {KIND_SERVER, KIND_CONSUMER}:
+        return "complete", None
+    covers = [node for node in tree.nodes if node is not root and not node.is_placeholder]
+    if covers and all(root.start <= node.start and node.end <= root.end for node in covers):
+        return "complete", None
+    return "incomplete", "missing_parent"
+
+
+def _agents(report: Report) -> Iterable[str]:
+    for turn in report.turns:
+        step = turn.run.top.step
+        if step is not None and step.kind in {StepKind.AGENT, StepKind.WORKFLOW}:
+            yield step.name
+
+
+def _session(report: Report) -> str | None:
+    """The root's conversation id, else the first that a span names. Others beside it are noted."""
+    found = [(node, session) for node in report.tree.nodes if (session := session_of(node.span)) is not None]
+    if not found:
+        return None
+    chosen = found[0][1]
+    others = tuple(sorted({node.id for node, session in found if session != chosen}))
+    if others:
+        report.notes.append(Note("session_conflict", others, {"sessions": len({session for _, session in found})}))
+    return chosen
+
+
+def session_of(span: Span) -> str | None:
+    """The conversation that a span belongs to, under the first key that names one."""
+    for key in common.SESSION_KEYS:
+        value = span.attributes.get(key)
+        if value is not None and not is_redacted(value):
+            text = unquoted(value)
+            if isinstance(text, str | int) and text != "":
+                return str(text)
+    return None

@@ -1,0 +1,353 @@
+"""The report: all that the core knows of one request before it is judged, with every number in its place."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tracebudget.core import clock
+from tracebudget.core.calls import read_steps
+from tracebudget.core.critical_path import Hulls, Slice, critical_path
+from tracebudget.core.fit import Profile
+from tracebudget.core.run import Run, find_runs, innermost_runs, settle_ends
+from tracebudget.core.segment import CALMER, PARTS, TOOL_KINDS, Attribution, PathSlice, SegmentKind
+from tracebudget.core.span import Span
+from tracebudget.core.step import StepKind
+from tracebudget.core.timing import settle_timing
+from tracebudget.core.tree import Node, Note, Tree, build_tree
+from tracebudget.core.turn import group_turns, turn_at
+
+SEGMENTS = tuple(SegmentKind)
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """One round of a run. Times are absolute ns; `index` is its place in the report's list of all turns."""
+
+    index: int
+    run: Run
+    number: int  # within its run
+    start: int
+    end: int
+    segments: dict[SegmentKind, int]
+    on_path_ns: int = 0
+    delegated_ns: int = 0
+    parent: Turn | None = None
+    calls: list[Node] = field(default_factory=list)
+    tools: list[Node] = field(default_factory=list)
+
+    @property
+    def duration(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(slots=True)
+class Report:
+    """One request, measured. `path` tiles [start, end); `turn_of` maps id(node) of steps to their turn."""
+
+    tree: Tree
+    runs: list[Run]
+    turns: list[Turn]
+    path: list[tuple[PathSlice, Turn | None]]
+    steps: list[Node]
+    turn_of: dict[int, Turn | None]
+    critical: dict[int, int]  # id(node) -> ns of the path at or below it
+    busy: dict[SegmentKind, int]
+    parts: dict[SegmentKind, dict[str, int | None]]
+    profile: Profile | None
+
+    @property
+    def start(self) -> int:
+        return self.tree.root.start
+
+    @property
+    def end_to_end(self) -> int:
+        return self.tree.root.duration
+
+    @property
+    def notes(self) -> list[Note]:
+        return self.tree.notes
+
+    @property
+    def calls(self) -> list[Node]:
+        """Every model call of the request, in order; failed attempts too."""
+        return [node for node in self.steps if node.step is not None and node.step.kind == StepKind.MODEL_CALL]
+
+    @property
+    def tools(self) -> list[Node]:
+        return [node for node in self.steps if node.step is not None and node.step.kind == StepKind.TOOL_CALL]
+
+    def critical_ns(self, segment: SegmentKind) -> int:
+        return sum(piece.duration for piece, _ in self.path if piece.segment == segment)
+
+    def turns_of(self, run: Run) -> list[Turn]:
+        return [turn for turn in self.turns if turn.run is run]
+
+
+class PathIndex:
+    """One walk with its meaning, answering "how much of which segment between two moments" quickly."""
+
+    def __init__(self, slices: Sequence[Slice], attribution: Attribution, nodes: Sequence[Node]) -> None:
+        self.path = attribution.attribute(slices)
+        self.starts = [piece.start for piece in self.path]
+        self.sums: dict[SegmentKind, list[int]] = {segment: [0] for segment in SEGMENTS}
+        for piece in self.path:
+            for segment in SEGMENTS:
+                sums = self.sums[segment]
+                sums.append(sums[-1] + (piece.duration if piece.segment == segment else 0))
+        self.critical = _subtree_sums(slices, nodes)
+
+    def between(self, start: int, end: int) -> dict[SegmentKind, int]:
+        """Nanoseconds of each segment in [start, end)."""
+        return {segment: self._until(segment, end) - self._until(segment, start) for segment in SEGMENTS}
+
+    def _until(self, segment: SegmentKind, moment: int) -> int:
+        index = bisect_right(self.starts, moment)
+        if index == 0:
+            return 0
+        last = self.path[index - 1]
+        inside = max(0, last.end - moment) if last.segment == segment else 0
+        return self.sums[segment][index] - inside
+
+
+def _subtree_sums(slices: Sequence[Slice], nodes: Sequence[Node]) -> dict[int, int]:
+    """How much of the path lies at or below each node. `nodes`: parents before children."""
+    sums: dict[int, int] = {}
+    for piece in slices:
+        sums[id(piece.node)] = sums.get(id(piece.node), 0) + piece.end - piece.start
+    for node in reversed(nodes):
+        if node.parent is not None and id(node) in sums:
+            sums[id(node.parent)] = sums.get(id(node.parent), 0) + sums[id(node)]
+    return sums
+
+
+def build_report(spans: Iterable[Span], profile: Profile | None = None) -> Report:
+    """Measure one trace. Raises ValueError for no spans; anything else that is wrong leaves a note."""
+    tree, runs = _measured_tree(spans, profile)
+    runs_at = innermost_runs(tree, runs)
+    for run in runs:
+        group_turns(tree, run)
+    hulls = Hulls(tree)
+    attribution = Attribution(tree, runs, runs_at)
+    walk = critical_path(tree.root, hulls, tree.root.start, tree.root.end)
+    whole = PathIndex(walk, attribution, tree.nodes)
+    turns = _list_turns(runs, _run_indices(runs, whole, attribution, hulls))
+    by_run = _by_run(turns)
+    path = _cut_at_turns(whole.path, runs_at, by_run)
+    for piece, turn in path:
+        if turn is not None:
+            turn.on_path_ns += piece.duration
+    steps = sorted((node for node in tree.nodes if node.step is not None), key=Node.order)
+    turn_of = _turns_of_steps(steps, runs_at, by_run)
+    _nest(runs, by_run, turn_of)
+    return Report(
+        tree=tree, runs=runs, turns=turns, path=path, steps=steps, turn_of=turn_of, critical=whole.critical,
+        busy=_busy(tree, attribution, path), parts=_parts(path, steps), profile=profile,
+    )  # fmt: skip
+
+
+def _measured_tree(spans: Iterable[Span], profile: Profile | None) -> tuple[Tree, list[Run]]:
+    """The tree with its steps, its corrected ends, its clock and its first tokens; and the runs in it."""
+    tree = build_tree(spans)
+    read_steps(tree)
+    runs = find_runs(tree)
+    settle_ends(tree, runs)
+    clock.extend_for_streams(tree)
+    clock.extend_launcher(tree)
+    clock.rehang(tree, runs)
+    clock.mark_background(tree)
+    clock.note_outside(tree)
+    settle_timing(tree, profile)
+    return tree, find_runs(tree)
+
+
+# --- turns -----------------------------------------------------------------------------------------------------------
+
+
+def _run_indices(
+    runs: Sequence[Run], whole: PathIndex, attribution: Attribution, hulls: Hulls
+) -> dict[int, PathIndex]:
+    """Each run's own walk. A run that lies on its surroundings' path in full shares theirs: the walk is the same."""
+    indices: dict[int, PathIndex] = {}
+    for run in runs:
+        around = indices[id(run.parent)] if run.parent is not None else whole
+        top = run.top
+        if around.critical.get(id(top), 0) == top.duration:
+            indices[id(run)] = around
+        else:
+            walk = critical_path(top, hulls, top.start, top.end)
+            indices[id(run)] = PathIndex(walk, attribution, _subtree(top))
+    return indices
+
+
+def _subtree(top: Node) -> list[Node]:
+    nodes, stack = [], [top]
+    while stack:
+        node = stack.pop()
+        nodes.append(node)
+        stack.extend(node.children)
+    return nodes
+
+
+def _list_turns(runs: Sequence[Run], indices: dict[int, PathIndex]) -> list[Turn]:
+    """All turns in order of start, a run's before those nested in it."""
+    depth: dict[int, int] = {}
+    turns: list[tuple[tuple[int, int, str, int], Turn]] = []
+    for run in runs:
+        depth[id(run)] = 0 if run.parent is None else depth[id(run.parent)] + 1
+        for number, (start, end) in enumerate(zip(run.boundaries, run.boundaries[1:], strict=False)):
+            turn = Turn(0, run, number, start, end, indices[id(run)].between(start, end))
+            turns.append(((start, depth[id(run)], run.top.id, number), turn))
+    turns.sort(key=lambda pair: pair[0])
+    for index, (_, turn) in enumerate(turns):
+        turn.index = index
+    return [turn for _, turn in turns]
+
+
+def _by_run(turns: Sequence[Turn]) -> dict[int, list[Turn]]:
+    by_run: dict[int, list[Turn]] = {}
+    for turn in turns:
+        by_run.setdefault(id(turn.run), []).append(turn)
+    for mine in by_run.values():
+        mine.sort(key=lambda turn: turn.number)
+        run = mine[0].run
+        for call in run.calls:
+            mine[run.turn_of[id(call)]].calls.append(call)
+        for tool in run.tools:
+            mine[run.turn_of[id(tool)]].tools.append(tool)
+    return by_run
+
+
+def _cut_at_turns(
+    path: Sequence[PathSlice], runs_at: dict[int, Run | None], by_run: dict[int, list[Turn]]
+) -> list[tuple[PathSlice, Turn | None]]:
+    """Each slice with the innermost turn open there, cut where that turn changes."""
+    out: list[tuple[PathSlice, Turn | None]] = []
+    for piece in path:
+        run = runs_at[id(piece.node)]
+        if run is None:
+            out.append((piece, None))
+            continue
+        at = piece.start
+        while at < piece.end:
+            number = turn_at(run, at)
+            is_last = number == len(run.boundaries) - 2
+            until = piece.end if is_last else min(piece.end, run.boundaries[number + 1])
+            out.append((PathSlice(at, until, piece.segment, piece.part, piece.node), by_run[id(run)][number]))
+            at = until
+    return out
+
+
+def _turns_of_steps(
+    steps: Sequence[Node], runs_at: dict[int, Run | None], by_run: dict[int, list[Turn]]
+) -> dict[int, Turn | None]:
+    """The turn of each step: that of the run strictly above it. None in the background and outside every run."""
+    turn_of: dict[int, Turn | None] = {}
+    for node in steps:
+        run = runs_at[id(node)]
+        if run is not None and run.top is node:
+            run = run.parent
+        if run is None or node.background:
+            turn_of[id(node)] = None
+        else:
+            number = run.turn_of.get(id(node))
+            turn_of[id(node)] = by_run[id(run)][turn_at(run, node.start) if number is None else number]
+    return turn_of
+
+
+def _nest(runs: Sequence[Run], by_run: dict[int, list[Turn]], turn_of: dict[int, Turn | None]) -> None:
+    """Tie nested runs to the turns that called them, and tell those how much of their time they gave away."""
+    away: dict[int, list[tuple[int, int]]] = {}
+    for run in runs:
+        if run.parent is None:
+            continue
+        parents = by_run[id(run.parent)]
+        caller = turn_of.get(id(run.top)) or parents[turn_at(run.parent, run.top.start)]
+        for turn in by_run[id(run)]:
+            turn.parent = caller
+        for turn in parents:
+            if turn.start < run.top.end and run.top.start < turn.end:
+                away.setdefault(id(turn), []).append((max(run.top.start, turn.start), min(run.top.end, turn.end)))
+    for turns in by_run.values():
+        for turn in turns:
+            turn.delegated_ns = union_ns(away.get(id(turn), ()))
+
+
+def union_ns(spans: Iterable[tuple[int, int]]) -> int:
+    """The length of a union of intervals."""
+    total, at = 0, None
+    for start, end in sorted(spans):
+        begin = start if at is None else max(start, at)
+        total += max(0, end - begin)
+        at = end if at is None else max(at, end)
+    return total
+
+
+# --- totals ----------------------------------------------------------------------------------------------------------
+
+
+def _busy(
+    tree: Tree, attribution: Attribution, path: Sequence[tuple[PathSlice, Turn | None]]
+) -> dict[SegmentKind, int]:
+    """The sum of the steps' own durations: what each spent itself, without the steps below it."""
+    below: dict[int, list[tuple[int, int]]] = {}
+    owners = [node for node in tree.nodes if attribution.owner[id(node)] is node and not node.background]
+    for node in owners:
+        above = attribution.owner[id(node.parent)] if node.parent is not None else None
+        if node is not tree.root:
+            below.setdefault(id(above or tree.root), []).append((node.start, node.end))
+    busy = dict.fromkeys(SEGMENTS, 0)
+    for node in owners if tree.root in owners else [tree.root, *owners]:
+        start, end = max(node.start, tree.root.start), min(node.end, tree.root.end)
+        inner = [(max(a, start), min(b, end)) for a, b in below.get(id(node), ()) if a < end and b > start]
+        _add_busy(busy, node, max(0, end - start) - union_ns(inner))
+    idle = sum(p.duration for p, _ in path if p.segment == SegmentKind.WAIT and p.node is tree.root)
+    busy[SegmentKind.WAIT] += idle
+    busy[SegmentKind.FRAMEWORK] -= idle
+    return busy
+
+
+def _add_busy(busy: dict[SegmentKind, int], node: Node, own_ns: int) -> None:
+    kind = node.step.kind if node.step is not None and node.step.kind not in CALMER else None
+    if kind == StepKind.MODEL_CALL and node.step is not None:
+        failed = node.step.is_error and node.ttft.split_ns is None
+        prefill = own_ns if failed else min(own_ns, node.ttft.split_ns or 0)
+        busy[SegmentKind.PREFILL] += prefill
+        busy[SegmentKind.DECODE] += own_ns - prefill
+    elif kind in TOOL_KINDS:
+        busy[SegmentKind.TOOL] += own_ns
+    elif kind == StepKind.WAIT:
+        busy[SegmentKind.WAIT] += own_ns
+    elif kind == StepKind.QUEUE:
+        busy[SegmentKind.PREFILL] += own_ns
+    else:
+        busy[SegmentKind.FRAMEWORK] += own_ns
+
+
+def _parts(
+    path: Sequence[tuple[PathSlice, Turn | None]], steps: Sequence[Node]
+) -> dict[SegmentKind, dict[str, int | None]]:
+    """Nanoseconds of each named part. Queue, network and engine time are None where no call tells them."""
+    told = _told_parts(steps)
+    parts: dict[SegmentKind, dict[str, int | None]] = {
+        segment: {name: None if segment == SegmentKind.PREFILL and name not in told else 0 for name in names}
+        for segment, names in PARTS.items()
+    }
+    for piece, _ in path:
+        if piece.part is not None:
+            parts[piece.segment][piece.part] = (parts[piece.segment][piece.part] or 0) + piece.duration
+    return parts
+
+
+def _told_parts(steps: Sequence[Node]) -> set[str]:
+    told = set()
+    for node in steps:
+        facts = node.step.model if node.step is not None else None
+        if node.step is not None and node.step.kind == StepKind.QUEUE or (facts is not None and facts.queue_ns is not None):
+            told.add("queue")
+        if facts is not None and facts.queue_ns is not None and facts.prefill_ns is not None:
+            told.add("engine_other")
+        if node.server is not None and node.server is not node:
+            told.add("network")
+    return told

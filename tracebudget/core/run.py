@@ -1,0 +1,165 @@
+"""Runs: one agent at work. Which agent a model call belongs to, and where the call and the run really end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tracebudget.core.step import StepKind
+from tracebudget.core.tree import Node, Note, Tree, ancestors
+
+MS = 1_000_000
+LATE_END_NS = 20 * MS  # a call span that closes so soon after its last tool was held open by the framework
+TOUCH_NS, TOUCH_SHARE = 5 * MS, 0.01  # calls that overlap by less follow one another
+
+# Below these, a model call judges or looks up; it is no round of the agent.
+SIDE = frozenset({StepKind.GUARDRAIL, StepKind.RETRIEVAL, StepKind.EMBEDDING})
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """An agent at work, from the start of `top` to its end. `calls` and `tools` in order of start."""
+
+    top: Node
+    calls: list[Node] = field(default_factory=list)
+    tools: list[Node] = field(default_factory=list)
+    side_calls: set[int] = field(default_factory=set)  # ids of nodes below guardrails, retrievals, embeddings
+    parent: Run | None = None
+    boundaries: list[int] = field(default_factory=list)  # where turns begin, then the end of the run
+    turn_of: dict[int, int] = field(default_factory=dict)  # id(node) -> index within this run
+
+    @property
+    def name(self) -> str:
+        return self.top.step.name if self.top.step is not None else self.top.span.name
+
+
+def find_runs(tree: Tree) -> list[Run]:
+    """All runs, outermost first; their calls and tools filled in. A request without a call has one run, the request."""
+    tops = _tops(tree)
+    by_top: dict[int, Run] = {}
+    for node in tree.nodes:
+        if node.step is not None and node.step.kind == StepKind.MODEL_CALL and not node.background:
+            top, side = tops[id(node)]
+            run = by_top.setdefault(id(top), Run(top))
+            run.calls.append(node)
+            if side:
+                run.side_calls.add(id(node))
+    if not by_top:
+        by_top[id(tree.root)] = Run(tree.root)
+    _fill(tree, by_top)
+    runs = list(by_top.values())
+    for run in runs:
+        run.calls.sort(key=Node.order)
+        run.tools.sort(key=Node.order)
+    return sorted(runs, key=lambda run: run.top.order())
+
+
+def _tops(tree: Tree) -> dict[int, tuple[Node, bool]]:
+    """For each node: the span that would be its run, and whether it works beside the rounds (guardrail, ...).
+
+    The nearest agent above; without one, the outermost workflow below the tool (or root) it runs in; else that tool;
+    else the request. `flows` carries that outermost workflow down, `tools` the tool.
+    """
+    answer: dict[int, tuple[Node, bool]] = {}
+    below: dict[int, tuple[Node | None, Node | None, bool]] = {}  # (agent or outermost workflow, tool, side)
+    for node in tree.nodes:
+        holder, tool, side = below[id(node.parent)] if node.parent is not None else (None, None, False)
+        answer[id(node)] = (holder or tool or tree.root, side)
+        kind = node.step.kind if node.step else None
+        if kind == StepKind.AGENT:
+            holder, tool, side = node, tool, False
+        elif kind == StepKind.TOOL_CALL:
+            holder, tool, side = None, node, False
+        elif kind == StepKind.WORKFLOW and holder is None:
+            holder = node
+        elif kind in SIDE:
+            side = True
+        below[id(node)] = (holder, tool, side)
+    return answer
+
+
+def _fill(tree: Tree, by_top: dict[int, Run]) -> None:
+    """Give each run its tools and its parent run; both belong to the nearest run strictly above."""
+    around: dict[int, Run | None] = {id(tree.root): None}
+    for node in tree.nodes:
+        run = by_top.get(id(node))
+        outside = around[id(node)]
+        if run is not None:
+            run.parent = outside
+        if outside is not None and node.step is not None and node.step.kind == StepKind.TOOL_CALL and not node.background:
+            outside.tools.append(node)
+        for child in node.children:
+            around[id(child)] = run or outside
+
+
+def innermost_runs(tree: Tree, runs: Iterable[Run]) -> dict[int, Run | None]:
+    """For each node, the nearest run at or above it."""
+    by_top = {id(run.top): run for run in runs}
+    answer: dict[int, Run | None] = {}
+    for node in tree.nodes:
+        above = answer[id(node.parent)] if node.parent is not None else None
+        answer[id(node)] = by_top.get(id(node), above)
+    return answer
+
+
+# --- where calls really end ------------------------------------------------------------------------------------------
+
+
+def settle_ends(tree: Tree, runs: Iterable[Run]) -> None:
+    """Correct the ends of model calls for attribution (semantics, "Effective end"). Each correction leaves a note."""
+    for run in runs:
+        for index, call in enumerate(run.calls):
+            later = run.calls[index + 1 :]
+            if _went_on(call):
+                _prolong(call, later[0] if later else None, tree)
+            else:
+                _cut_at_tools(call, later[0] if later else None, run, tree)
+
+
+def _went_on(call: Node) -> bool:
+    """The call's own first-token event lies after its end: the span closed at the response's headers."""
+    facts = call.step.model if call.step else None
+    return facts is not None and any(c.is_event and c.after_ns > call.duration + MS for c in facts.ttft_claims)
+
+
+def _prolong(call: Node, following: Node | None, tree: Tree) -> None:
+    limits = [following.start] if following is not None and following.start > call.end else []
+    limits += [up.end for up in ancestors(call) if up.step is not None and up.end > call.end][:1]
+    if limits:
+        tree.notes.append(Note("unfinished_span", (call.id,), {"assumed_end_ns": min(limits) - call.start}))
+        call.end = min(limits)
+
+
+def _cut_at_tools(call: Node, following: Node | None, run: Run, tree: Tree) -> None:
+    """A span that encloses the tools it asked for ended when the first of them began.
+
+        chat span  |------------------------------|        tools run inside: the answer was there when they began
+        tools            |---------|  |----------|
+        call       |-----|
+    """
+    tools = [tool for tool in run.tools if _encloses(call, tool, following)]
+    if not tools:
+        return
+    last = max(tool.end for tool in tools)
+    held_open = call.end - last <= LATE_END_NS
+    overtaken = following is not None and following.start < call.end and not touches(call, following)
+    if held_open or overtaken:
+        end = min(tool.start for tool in tools)
+        tree.notes.append(Note("late_model_end", (call.id,), {"by_ns": call.end - end}))
+        call.end = end
+
+
+def _encloses(call: Node, tool: Node, following: Node | None) -> bool:
+    """The whole tool lies inside the call, which asked for it: by its id, else by standing before the next call."""
+    if not call.start < tool.start or tool.end > call.end + MS or call.step is None or tool.step is None:
+        return False
+    asked = {request.call_id for request in call.step.content.tool_requests or () if request.call_id}
+    if asked and tool.step.call_id is not None:
+        return tool.step.call_id in asked
+    return following is None or tool.start < following.start
+
+
+def touches(earlier: Node, later: Node) -> bool:
+    """The later call starts before the earlier one ends, but by so little that they follow one another."""
+    overlap = earlier.end - later.start
+    return overlap <= max(TOUCH_NS, int(TOUCH_SHARE * min(earlier.duration, later.duration)))

@@ -1,0 +1,301 @@
+"""Segments: every slice of the path is prefill, decode, tool, framework or wait, and says which part of it.
+
+A slice belongs to the nearest typed step at or above it. What no step claims is framework; what nobody can know about
+is its part `unattributed`: ignorance, not overhead (semantics, "Segments add up").
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tracebudget.core.critical_path import Slice
+from tracebudget.core.run import Run
+from tracebudget.core.span import KIND_CLIENT
+from tracebudget.core.step import StepKind
+from tracebudget.core.tree import Node, Tree
+from tracebudget.core.ttft import TtftSource
+
+
+class SegmentKind(StrEnum):
+    PREFILL = "prefill"
+    DECODE = "decode"
+    TOOL = "tool"
+    FRAMEWORK = "framework"
+    WAIT = "wait"
+
+
+PARTS: dict[SegmentKind, tuple[str, ...]] = {
+    SegmentKind.PREFILL: ("queue", "network", "engine_other"),
+    SegmentKind.DECODE: ("unsplit",),
+    SegmentKind.TOOL: (),
+    SegmentKind.FRAMEWORK: ("unattributed", "io", "retry_wait", "handoff"),
+    SegmentKind.WAIT: (),
+}
+
+TOOL_KINDS = frozenset({StepKind.TOOL_CALL, StepKind.RETRIEVAL, StepKind.EMBEDDING})
+CALMER = frozenset({StepKind.SERVER_CALL, StepKind.TOOL_SERVER})  # views of another step: they claim no time
+
+IDLE_NS = 30_000_000_000  # nobody's code thinks for half a minute between two runs: a person did
+
+
+@dataclass(frozen=True, slots=True)
+class PathSlice:
+    """A stretch of a path with its meaning. `node` is the step it belongs to, or the span whose own time it is."""
+
+    start: int
+    end: int
+    segment: SegmentKind
+    part: str | None
+    node: Node
+
+    @property
+    def duration(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A stretch of a run's own time that has a name: `retry_wait` or `unattributed`."""
+
+    start: int
+    end: int
+    part: str
+
+
+class Attribution:
+    """Turns slices of the walk into path slices. Built once a request; `runs_at` is `innermost_runs`' answer."""
+
+    def __init__(self, tree: Tree, runs: Sequence[Run], runs_at: dict[int, Run | None]) -> None:
+        self.tree, self.runs, self.runs_at = tree, runs, runs_at
+        self.owner, self.is_blind = _owners(tree)
+        self.marks = {id(run): list(_marks(run)) for run in runs}
+        self.siblings = _run_edges(tree, runs)
+
+    def attribute(self, slices: Sequence[Slice]) -> list[PathSlice]:
+        """The meaning of each slice, in order; neighbours of one meaning are one."""
+        out: list[PathSlice] = []
+        for piece in slices:
+            for path_slice in self._one(piece):
+                if path_slice.start == path_slice.end:
+                    continue
+                if out and _continues(out[-1], path_slice):
+                    path_slice = _joined(out.pop(), path_slice)
+                out.append(path_slice)
+        return out
+
+    def _one(self, piece: Slice) -> Iterator[PathSlice]:
+        owner = self.owner[id(piece.node)]
+        kind = owner.step.kind if owner is not None and owner.step is not None else None
+        if owner is None or kind is None:
+            yield from self._framework(piece, None)
+        elif kind == StepKind.MODEL_CALL:
+            yield from split_call(owner, piece.start, piece.end)
+        elif kind in TOOL_KINDS:
+            yield PathSlice(piece.start, piece.end, SegmentKind.TOOL, None, owner)
+        elif kind == StepKind.WAIT:
+            yield PathSlice(piece.start, piece.end, SegmentKind.WAIT, None, owner)
+        elif kind == StepKind.QUEUE:
+            yield PathSlice(piece.start, piece.end, SegmentKind.PREFILL, "queue", owner)
+        else:
+            yield from self._framework(piece, owner)
+
+    def _framework(self, piece: Slice, owner: Node | None) -> Iterator[PathSlice]:
+        node = piece.node
+        if node.span.kind == KIND_CLIENT and node.step is None and not node.is_placeholder and node.absorbed is None:
+            yield PathSlice(piece.start, piece.end, SegmentKind.FRAMEWORK, "io", node)
+            return
+        if id(owner or self.tree.root) in self.is_blind or node.is_placeholder:
+            yield PathSlice(piece.start, piece.end, SegmentKind.FRAMEWORK, "unattributed", node)
+            return
+        run = self.runs_at[id(node)]
+        marks = self.marks[id(run)] if run is not None else ()
+        for start, end, part in cut_by(marks, piece.start, piece.end):
+            yield from self._between_runs(start, end, node) if part is None else (
+                PathSlice(start, end, SegmentKind.FRAMEWORK, part, node),
+            )
+
+    def _between_runs(self, start: int, end: int, node: Node) -> Iterator[PathSlice]:
+        """Time between two runs of one parent is a hand-off; more than half a minute of it a person's wait."""
+        edges = self.siblings.get(id(node))
+        if edges is not None and _is_between(edges, start, end):
+            is_idle = end - start > IDLE_NS and node is self.tree.root
+            segment, part = (SegmentKind.WAIT, None) if is_idle else (SegmentKind.FRAMEWORK, "handoff")
+            yield PathSlice(start, end, segment, part, node)
+        else:
+            yield PathSlice(start, end, SegmentKind.FRAMEWORK, None, node)
+
+
+def _continues(before: PathSlice, after: PathSlice) -> bool:
+    return (
+        before.end == after.start and before.node is after.node
+        and before.segment == after.segment and before.part == after.part
+    )  # fmt: skip
+
+
+def _joined(before: PathSlice, after: PathSlice) -> PathSlice:
+    return PathSlice(before.start, after.end, before.segment, before.part, before.node)
+
+
+def _owners(tree: Tree) -> tuple[dict[int, Node | None], set[int]]:
+    """For each node the nearest typed step at or above it, and the owners below which no model call is.
+
+    A workflow that holds no model call owns nothing: inside a tool it is the tool's machinery.
+    """
+    has_call: set[int] = set()
+    for node in reversed(tree.nodes):
+        if node.step is not None and node.step.kind == StepKind.MODEL_CALL and not node.background:
+            has_call.add(id(node))
+        if id(node) in has_call and node.parent is not None:
+            has_call.add(id(node.parent))
+    owner: dict[int, Node | None] = {}
+    for node in tree.nodes:
+        above = owner[id(node.parent)] if node.parent is not None else None
+        kind = node.step.kind if node.step is not None else None
+        claims = kind is not None and kind not in CALMER and (kind != StepKind.WORKFLOW or id(node) in has_call)
+        owner[id(node)] = node if claims else above
+    blind = {id(n) for n in tree.nodes if id(n) not in has_call and (n is tree.root or _is_agent(n))}
+    return owner, blind
+
+
+def _is_agent(node: Node) -> bool:
+    return node.step is not None and node.step.kind == StepKind.AGENT
+
+
+# --- model calls -----------------------------------------------------------------------------------------------------
+
+
+def split_call(call: Node, start: int, end: int) -> Iterator[PathSlice]:
+    """A stretch of a call cut at its first token, and before it at network and queue.
+
+        |-network-|-queue-|----- compute -----|-engine_other-|-------- decode --------|
+    """
+    failed = call.step is not None and call.step.is_error
+    if call.ttft.split_ns is None:
+        segment, part = (SegmentKind.PREFILL, None) if failed else (SegmentKind.DECODE, "unsplit")
+        yield PathSlice(start, end, segment, part, call)
+        return
+    first_token = call.start + call.ttft.split_ns
+    if start < first_token:
+        for begin, until, name in cut_by(phases(call), start, min(end, first_token)):
+            yield PathSlice(begin, until, SegmentKind.PREFILL, name, call)
+    if first_token < end:
+        yield PathSlice(max(start, first_token), end, SegmentKind.DECODE, None, call)
+
+
+def phases(call: Node) -> list[Mark]:
+    """The named parts of a call's prefill, as the client, the server and the engine tell them, in order of time."""
+    server, facts = call.server, call.step.model if call.step else None
+    if call.ttft.split_ns is None or facts is None:
+        return []
+    first_token = call.start + call.ttft.split_ns
+    arrived = min(max(server.start, call.start), first_token) if server is not None else call.start
+    marks = [Mark(call.start, arrived, "network")] if server is not None and arrived > call.start else []
+    queue_ns, prefill_ns = facts.queue_ns, facts.prefill_ns
+    if queue_ns:
+        marks.append(Mark(arrived, min(arrived + queue_ns, first_token), "queue"))
+    if queue_ns is not None and prefill_ns is not None and call.ttft.source == TtftSource.REPORTED:
+        done = min(arrived + queue_ns + prefill_ns, first_token)
+        marks.append(Mark(done, first_token, "engine_other"))
+    return [mark for mark in marks if mark.start < mark.end]
+
+
+def cut_by(marks: Sequence[Mark], start: int, end: int) -> Iterator[tuple[int, int, str | None]]:
+    """[start, end) cut at the marks (sorted, not overlapping): each piece with its mark's name, or None."""
+    at = start
+    for mark in marks[bisect_right(marks, start, key=lambda m: m.end) :]:
+        if mark.start >= end:
+            break
+        if at < mark.start:
+            yield at, mark.start, None
+            at = mark.start
+        until = min(mark.end, end)
+        if at < until:
+            yield at, until, mark.part
+            at = until
+    if at < end:
+        yield at, end, None
+
+
+# --- what is known of a run's own time -------------------------------------------------------------------------------
+
+
+def _marks(run: Run) -> Iterator[Mark]:
+    """Waits between attempts, and gaps in which something ran that no span shows."""
+    turns = len(run.boundaries) - 1
+    calls: list[list[Node]] = [[] for _ in range(turns)]
+    tools: list[list[Node]] = [[] for _ in range(turns)]
+    for call in run.calls:
+        calls[run.turn_of[id(call)]].append(call)
+    for tool in run.tools:
+        tools[run.turn_of[id(tool)]].append(tool)
+    work_end = run.top.start
+    for index in range(turns):
+        yield from _sorted_apart(_turn_marks(run, index, calls[index], tools[index], work_end))
+        work_end = max([work_end, *(node.end for node in (*calls[index], *tools[index]))])
+
+
+def _turn_marks(run: Run, index: int, calls: list[Node], tools: list[Node], work_end: int) -> Iterator[Mark]:
+    turn_end = run.boundaries[index + 1]
+    for call in calls:
+        if _decode_is_impossible(call):
+            before = max([work_end, *(n.end for n in (*calls, *tools) if n.end <= call.start)])
+            yield Mark(before, call.start, "unattributed")
+    for earlier, later in zip(calls, calls[1:], strict=False):
+        if later.attempt > earlier.attempt and earlier.end < later.start:
+            yield Mark(earlier.end, later.start, "retry_wait")
+    ends = [max((node.end for node in nodes), default=0) for nodes in (calls, tools)]
+    # A run that ends after its tools: the call that read their results was lost, or there was none. Nothing tells.
+    ends_in_tools = run.calls and index == len(run.boundaries) - 2 and ends[1] > ends[0]
+    if (calls and _tools_missing(calls, tools)) or ends_in_tools:
+        yield Mark(max(ends), turn_end, "unattributed")
+
+
+def _sorted_apart(marks: Iterator[Mark]) -> Iterator[Mark]:
+    """In order of time and without overlap, the earlier one keeping what both claim."""
+    at = 0
+    for mark in sorted(marks, key=lambda m: (m.start, m.end)):
+        start = max(mark.start, at)
+        if start < mark.end:
+            yield Mark(start, mark.end, mark.part)
+            at = mark.end
+
+
+MIN_CALL_NS_PER_TOKEN = 200_000  # 5,000 tokens a second: a span that is shorter holds only the end of its call
+
+
+def _decode_is_impossible(call: Node) -> bool:
+    facts = call.step.model if call.step else None
+    output = facts.tokens.output if facts else None
+    return output is not None and output > 1 and call.duration < MIN_CALL_NS_PER_TOKEN * (output - 1)
+
+
+def _tools_missing(calls: list[Node], tools: list[Node]) -> bool:
+    """The turn's answer asked for tools and no span shows them, or fewer than it asked for."""
+    asked = [call.step for call in calls if call.step is not None and call.step.asks_for_tools()]
+    if not asked:
+        return False
+    wanted = sum(len(step.content.tool_requests or ()) for step in asked)
+    return not tools or len(tools) < wanted
+
+
+def _run_edges(tree: Tree, runs: Sequence[Run]) -> dict[int, tuple[list[int], list[int]]]:
+    """For each span that holds several runs without being one: when runs below it ended, and when they started."""
+    tops = {id(run.top) for run in runs}
+    edges: dict[int, tuple[list[int], list[int]]] = {}
+    for run in runs:
+        above = run.top.parent
+        while above is not None and id(above) not in tops:
+            ends, starts = edges.setdefault(id(above), ([], []))
+            ends.append(run.top.end)
+            starts.append(run.top.start)
+            above = above.parent
+    return {key: (sorted(ends), sorted(starts)) for key, (ends, starts) in edges.items() if len(ends) > 1}
+
+
+def _is_between(edges: tuple[list[int], list[int]], start: int, end: int) -> bool:
+    """Some run ended at or before `start`, and another starts at or after `end`."""
+    ends, starts = edges
+    return ends[0] <= start and end <= starts[-1]

@@ -1,0 +1,117 @@
+"""The first token of every call: claims of the client, figures of the engine, else the fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tracebudget.core.fit import Profile
+from tracebudget.core.span import KIND_CLIENT
+from tracebudget.core.step import ModelFacts, StepKind, http_status
+from tracebudget.core.tree import Node, Note, Tree
+from tracebudget.core.ttft import Ttft, TtftSource, resolve_claims
+
+MS = 1_000_000
+WALL_GRACE_NS = 5 * MS  # reported phases may exceed the wall clock by so much before it is worth a note
+
+
+def settle_timing(tree: Tree, profile: Profile | None) -> None:
+    """Set every model call's TTFT, and note what could not be believed."""
+    for node in tree.nodes:
+        step = node.step
+        if step is None or step.model is None or step.kind != StepKind.MODEL_CALL:
+            continue
+        if node.server is not None and node.server is not node:
+            node.step = replace(step, model=_with_engine(step.model, node.server))
+        node.ttft = _settled(node, tree, profile)
+        _note_tokens(node, tree)
+
+
+def _with_engine(own: ModelFacts, server: Node) -> ModelFacts:
+    """The engine's queue and phases, where the server's span tells them."""
+    theirs = server.step.model if server.step is not None else None
+    if theirs is None:
+        return own
+    return replace(
+        own,
+        queue_ns=own.queue_ns if own.queue_ns is not None else theirs.queue_ns,
+        prefill_ns=own.prefill_ns if own.prefill_ns is not None else theirs.prefill_ns,
+        decode_ns=own.decode_ns if own.decode_ns is not None else theirs.decode_ns,
+    )
+
+
+def _settled(node: Node, tree: Tree, profile: Profile | None) -> Ttft:
+    facts = node.step.model if node.step is not None else None
+    assert facts is not None and node.step is not None
+    measured, refused = (Ttft(), []) if node.server is node else resolve_claims(
+        facts.ttft_claims,
+        duration_ns=node.duration,
+        offset_ns=_last_attempt_offset(node, facts),
+        output_tokens=facts.tokens.output,
+        streamed=facts.streamed,
+    )
+    for refusal in refused:
+        tree.notes.append(Note(refusal.code, (node.id,), {"from": refusal.where, "value_ns": refusal.value_ns}))
+    if measured.ns is not None:
+        return measured
+    reported = _reported(node, tree)
+    if reported is not None:
+        return replace(reported, first_visible_ns=measured.first_visible_ns)
+    if node.step.is_error or profile is None:
+        return measured
+    estimate = profile.estimate(facts.model, facts.tokens, node.duration)
+    if estimate is None:
+        return measured
+    return Ttft(estimate, TtftSource.INFERRED, False, "fit", estimate, measured.first_visible_ns)
+
+
+def _last_attempt_offset(node: Node, facts: ModelFacts) -> int:
+    """Where the last attempt inside this one span began, from the call's start: as the emitter says, or the HTTP
+    spans below show after a failed one."""
+    if facts.attempt_start_ns is not None:
+        return max(0, min(facts.attempt_start_ns - node.span.start_ns, node.duration))
+    attempts = http_attempts(node)
+    failed = [attempt for attempt in attempts if attempt_failed(attempt)]
+    if failed and attempts[-1] is not failed[-1]:
+        return max(0, attempts[-1].start - node.start)
+    return 0
+
+
+def http_attempts(node: Node) -> list[Node]:
+    """The HTTP requests below a model call, in order: more than one means that it was retried."""
+    return [child for child in node.children if child.span.kind == KIND_CLIENT and child.step is None and _is_http(child)]
+
+
+def _is_http(node: Node) -> bool:
+    attributes = node.span.attributes
+    return "http.request.method" in attributes or "http.method" in attributes
+
+
+def attempt_failed(node: Node) -> bool:
+    return (http_status(node.span) or 0) >= 400 or node.span.status == 2
+
+
+def _reported(node: Node, tree: Tree) -> Ttft | None:
+    """The engine's own TTFT, counted from the client's start: what lies before the server's start is network."""
+    server = node.server
+    theirs = server.step.model if server is not None and server.step is not None else None
+    if server is None or theirs is None:
+        return None
+    network = max(0, server.start - node.start)
+    claimed = theirs.ttft_claims[0].after_ns if theirs.ttft_claims else None
+    where = theirs.ttft_claims[0].where if theirs.ttft_claims else "queue + prefill"
+    if claimed is None and theirs.prefill_ns is not None:
+        claimed = (theirs.queue_ns or 0) + theirs.prefill_ns
+    if claimed is None:
+        return None
+    total = network + claimed
+    if not 0 < total <= node.duration + MS:
+        tree.notes.append(Note("reported_exceeds_wall", (node.id,), {"ttft_ns": total, "duration_ns": node.duration}))
+        return None
+    total = min(total, node.duration)
+    return Ttft(total, TtftSource.REPORTED, False, where, total)
+
+
+def _note_tokens(node: Node, tree: Tree) -> None:
+    facts = node.step.model if node.step is not None else None
+    if facts is not None and facts.tokens.refused:
+        tree.notes.append(Note("tokens_refused", (node.id,), {"keys": list(facts.tokens.refused)}))

@@ -1,0 +1,94 @@
+"""Token counts, normalised: input is the whole prompt, cached input its part that was not computed again.
+
+A missing count is None, never 0. Negative, fractional or absurd counts are refused; `refused` names their keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tracebudget.core.content import find_fact
+from tracebudget.core.dialects import Dialect
+from tracebudget.core.span import Span
+
+ABSURD = 100_000_000  # tokens in one call: a hundred times the longest context window on offer
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    input: int | None = None
+    cached_input: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+    refused: tuple[str, ...] = ()
+
+    @property
+    def uncached_input(self) -> int | None:
+        """What the server had to compute; the whole input where no cached count is known."""
+        return None if self.input is None else max(0, self.input - (self.cached_input or 0))
+
+
+def read_tokens(span: Span, dialect: Dialect) -> Tokens:
+    """The counts of one call in the product's meaning."""
+    refused: list[str] = []
+    counts = {}
+    for name in ("input", "output", "total", "cache_read", "cache_write", "reasoning"):
+        fact = find_fact(span, dialect, f"{name}_tokens")
+        counts[name] = count(fact.value) if fact is not None else None
+        if fact is not None and counts[name] is None:
+            refused.append(fact.where)
+        if name == "input":
+            includes_cache = fact.candidate.includes_cache if fact is not None else None
+    if dialect.zero_cache_is_unknown and not counts["cache_read"]:
+        counts["cache_read"] = None
+    output = _output(counts)
+    return Tokens(
+        input=_input(counts, output, _cache_is_outside(counts, includes_cache, dialect)),
+        cached_input=counts["cache_read"],
+        output=output,
+        reasoning=counts["reasoning"],
+        refused=tuple(refused),
+    )
+
+
+def count(value: Any) -> int | None:
+    """A whole number of tokens out of 120, 120.0, "120" or "120.0"; None for anything else."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= ABSURD:
+        return None
+    return int(value) if value == int(value) else None
+
+
+def _cache_is_outside(counts: dict[str, int | None], says: bool | None, dialect: Dialect) -> bool:
+    """The input count leaves out what the cache served: the key says so, or the numbers do."""
+    if says is not None:
+        return not says
+    if dialect.input_includes_cache == "no":
+        return True
+    read, write = counts["cache_read"] or 0, counts["cache_write"] or 0
+    if counts["input"] is None or not read + write:
+        return False
+    adds_up = counts["total"] == counts["input"] + (counts["output"] or 0) + read + write
+    return read > counts["input"] or adds_up
+
+
+def _input(counts: dict[str, int | None], output: int | None, cache_is_outside: bool) -> int | None:
+    if counts["input"] is None:
+        return None
+    if not cache_is_outside:
+        return counts["input"]
+    return counts["input"] + (counts["cache_read"] or 0) + (counts["cache_write"] or 0)
+
+
+def _output(counts: dict[str, int | None]) -> int | None:
+    """Reasoning tokens are a part of output; where they were left out, the total shows it."""
+    output, reasoning = counts["output"], counts["reasoning"]
+    if output is not None and reasoning is not None and reasoning > output and counts["input"] is not None:
+        if counts["total"] == counts["input"] + output + reasoning:
+            return output + reasoning
+    return output

@@ -1,0 +1,334 @@
+"""From a heap of spans to one tree: repeats, orphans, cycles, false times and skewed clocks are settled here, once.
+
+The result depends on the set of spans alone, never on the order in which they arrived: everything is sorted first.
+Nothing raises and nothing is dropped; every assumption leaves a note.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracebudget.core.dialects import PLAIN, Reading
+from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
+from tracebudget.core.step import Step
+from tracebudget.core.ttft import Ttft
+
+YEAR_2000_NS = 946_684_800 * 1_000_000_000  # times before it are a wrong unit, or a test
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An assumption, or a doubt about the data: becomes a data-quality finding."""
+
+    code: str
+    span_ids: tuple[str, ...]
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A span in its place. `start` and `end` are for attribution and may be corrected; the span is as received.
+
+    A placeholder for a span that is not here has an empty `Span` with the missing id.
+    """
+
+    span: Span
+    start: int
+    end: int
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+    is_placeholder: bool = False
+    detached: bool = False  # part of a cycle that was cut: listed, never counted
+    reading: Reading = PLAIN
+    step: Step | None = None
+    absorbed: Node | None = None  # this span describes the same call as that one
+    ttft: Ttft = field(default_factory=Ttft)
+    server: Node | None = None  # the inference server's view of this call
+    attempt: int = 0
+    background: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.span.span_id
+
+    @property
+    def duration(self) -> int:
+        return self.end - self.start
+
+    def order(self) -> tuple[int, int, str]:
+        """Steps and siblings stand in this order: start, later end, id."""
+        return (self.start, -self.end, self.span.span_id)
+
+
+@dataclass(slots=True)
+class Tree:
+    """One trace, rooted. `nodes` are in depth-first order, parents before children."""
+
+    root: Node
+    nodes: list[Node]
+    notes: list[Note]
+    missing_parents: list[str]
+    has_true_root: bool
+    orphan_root: bool  # the root names a parent that is not here
+    is_running: bool = False  # a placeholder says that the root began, and nothing yet that it ended
+
+
+def build_tree(spans: Iterable[Span]) -> Tree:
+    """Root, order and repair the spans of one trace. Raises ValueError for no spans at all."""
+    notes: list[Note] = []
+    unique = _unique(spans, notes)
+    if not unique:
+        raise ValueError("a trace needs at least one span")
+    nodes = [Node(span, span.start_ns, span.end_ns) for span in unique]
+    orphans, tops = _link(nodes, notes)
+    root, missing = _rooted(tops, orphans, notes)
+    tree = Tree(root, [], notes, missing, bool(tops), not tops and not root.is_placeholder and bool(root.span.parent_id))
+    refresh(tree)
+    _mend_times(tree)
+    _mend_skew(tree)
+    return tree
+
+
+def refresh(tree: Tree) -> None:
+    """List the nodes again, parents before children, after something was hung elsewhere."""
+    tree.nodes = []
+    stack = [tree.root]
+    while stack:
+        node = stack.pop()
+        tree.nodes.append(node)
+        node.children.sort(key=Node.order)
+        stack.extend(reversed(node.children))
+
+
+def move(node: Node, parent: Node) -> None:
+    """Hang a node, with all that is below it, elsewhere."""
+    if node.parent is not None:
+        node.parent.children.remove(node)
+    node.parent = parent
+    parent.children.append(node)
+
+
+def ancestors(node: Node) -> Iterable[Node]:
+    """From the parent up to the root."""
+    above = node.parent
+    while above is not None:
+        yield above
+        above = above.parent
+
+
+# --- identity --------------------------------------------------------------------------------------------------------
+
+
+def _unique(spans: Iterable[Span], notes: list[Note]) -> list[Span]:
+    """One span an identity (id, service, kind). Of two contents the one that ends later wins, with a note."""
+    by_identity: dict[tuple[str, str, int], Span] = {}
+    for span in spans:
+        identity = (span.span_id, span.service, span.kind)
+        known = by_identity.get(identity)
+        if known is None:
+            by_identity[identity] = span
+        elif known != span:
+            winner = max(known, span, key=lambda s: (s.end_ns, s.start_ns, repr(s)))
+            by_identity[identity] = winner
+            notes.append(Note("span_conflict", (span.span_id,)))
+    notes[:] = _once(notes)
+    return sorted(by_identity.values(), key=lambda s: (s.start_ns, -s.end_ns, s.span_id, s.service, s.kind))
+
+
+def _once(notes: Sequence[Note]) -> list[Note]:
+    return list({(note.code, note.span_ids): note for note in notes}.values())
+
+
+# --- parents ---------------------------------------------------------------------------------------------------------
+
+
+def _link(nodes: list[Node], notes: list[Note]) -> tuple[list[Node], list[Node]]:
+    """Hang every node below its parent. Returns the orphans and the nodes that name no parent."""
+    by_id: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        by_id[node.id].append(node)
+    orphans, tops = [], []
+    for node in nodes:
+        parent = _parent_of(node, by_id)
+        if parent is not None:
+            node.parent = parent
+        elif node.span.parent_id and node.span.parent_id != node.id:
+            orphans.append(node)
+        else:
+            tops.append(node)
+            if node.span.parent_id:
+                notes.append(Note("parent_cycle", (node.id,)))
+    _cut_cycles(nodes, orphans, notes)
+    for node in nodes:
+        if node.parent is not None:
+            node.parent.children.append(node)
+    return orphans, tops
+
+
+def _parent_of(node: Node, by_id: dict[str, list[Node]]) -> Node | None:
+    """The span that a parent id means. Client and server halves may share an id: the server half hangs below the
+    client half, and their children below the half of their own service, the server's first."""
+    halves = by_id[node.id]
+    if len(halves) > 1 and node.span.kind in {KIND_SERVER, KIND_CONSUMER}:
+        client = next((half for half in halves if half.span.kind not in {KIND_SERVER, KIND_CONSUMER}), None)
+        if client is not None:
+            return client
+    candidates = [other for other in by_id.get(node.span.parent_id, ()) if other is not node]
+    if node.span.parent_id == node.id or not candidates:
+        return None
+    same_service = [other for other in candidates if other.span.service == node.span.service]
+    serving = [other for other in candidates if other.span.kind in {KIND_SERVER, KIND_CONSUMER}]
+    return (same_service or serving or candidates)[0]
+
+
+def _cut_cycles(nodes: list[Node], orphans: list[Node], notes: list[Note]) -> None:
+    """Cut each ring once, at its first node in order; its members are detached from what is counted."""
+    settled: set[int] = set()
+    for node in nodes:
+        trail: list[Node] = []
+        on_trail: set[int] = set()
+        at: Node | None = node
+        while at is not None and id(at) not in settled and id(at) not in on_trail:
+            trail.append(at)
+            on_trail.add(id(at))
+            at = at.parent
+        if at is not None and id(at) in on_trail:
+            ring = trail[trail.index(at) :]
+            first = min(ring, key=Node.order)
+            first.parent, first.detached = None, True
+            orphans.append(first)
+            notes.append(Note("parent_cycle", tuple(sorted(member.id for member in ring))))
+        settled |= on_trail
+
+
+# --- the root --------------------------------------------------------------------------------------------------------
+
+
+def _rooted(tops: list[Node], orphans: list[Node], notes: list[Note]) -> tuple[Node, list[str]]:
+    """Choose or make the root, and hang the rest below it; one placeholder for each parent that is not here."""
+    lost = [node for node in orphans if not node.detached]
+    missing = sorted({node.span.parent_id for node in lost})
+    root = _local_root(tops, orphans)
+    if root is None:
+        root = _synthetic(tops or orphans, missing[0] if not tops and len(missing) == 1 else "")
+        notes.append(Note("missing_root", tuple(node.id for node in tops or orphans)))
+    for node in tops:
+        _hang(node, root)
+    for parent_id in missing:
+        family = [node for node in lost if node.span.parent_id == parent_id and node is not root]
+        _hang_family(parent_id, family, root, notes)
+    for node in orphans:
+        if node.detached:
+            _hang(node, root)
+    return root, missing
+
+
+def _local_root(tops: list[Node], orphans: list[Node]) -> Node | None:
+    """The one span without a parent; of several that which covers the rest; of orphans that which covers all."""
+    if len(tops) == 1:
+        return tops[0]
+    candidates = tops or [node for node in orphans if not node.detached] or orphans
+    if len(candidates) == 1:
+        return candidates[0]
+    first, last = min(node.start for node in candidates), max(node.end for node in candidates)
+    return next((node for node in candidates if node.start == first and node.end >= last), None)
+
+
+def _hang(node: Node, root: Node) -> None:
+    if node is not root:
+        node.parent = root
+        root.children.append(node)
+
+
+def _hang_family(parent_id: str, family: list[Node], root: Node, notes: list[Note]) -> None:
+    """The orphans of one missing parent: below a placeholder, which is the root itself if it was made for them."""
+    if not family:
+        return
+    notes.append(Note("missing_parent", tuple(node.id for node in family), {"parent": parent_id}))
+    if root.is_placeholder and root.id == parent_id:
+        home = root
+    else:
+        home = _synthetic(family, parent_id)
+        _hang(home, root)
+    for node in family:
+        _hang(node, home)
+
+
+def _synthetic(nodes: Sequence[Node], span_id: str) -> Node:
+    """A stand-in over all nodes, under the missing id where one is known."""
+    first, last = min(nodes, key=lambda n: n.start), max(nodes, key=lambda n: n.end)
+    span = Span(
+        trace_id=first.span.trace_id, span_id=span_id, parent_id="", name=first.span.name, kind=0,
+        start_ns=first.start, end_ns=last.end, attributes={}, resource=first.span.resource,
+    )  # fmt: skip
+    return Node(span, first.start, max(last.end, first.start), is_placeholder=True)
+
+
+# --- times -----------------------------------------------------------------------------------------------------------
+
+
+def _mend_times(tree: Tree) -> None:
+    """Ends before starts become zero lengths; an end that was never written is the last descendant's."""
+    for node in reversed(tree.nodes):
+        if node.is_placeholder:
+            node.start = min((child.start for child in node.children), default=node.start)
+            node.end = max((child.end for child in node.children), default=node.end)
+        elif node.span.end_ns == 0 and node.span.start_ns != 0:
+            node.end = max((child.end for child in node.children), default=node.start)
+            node.end = max(node.end, node.start)
+            tree.notes.append(Note("unfinished_span", (node.id,), {"assumed_end_ns": node.end}))
+        elif node.end < node.start:
+            tree.notes.append(Note("ends_before_start", (node.id,), {"by_ns": node.start - node.end}))
+            node.end = node.start
+    early = [node.id for node in tree.nodes if not node.is_placeholder and 0 < node.span.start_ns < YEAR_2000_NS]
+    if early:
+        tree.notes.append(Note("suspect_unit", tuple(sorted(early)), {"start_ns": tree.root.start}))
+
+
+# --- clocks of different hosts ---------------------------------------------------------------------------------------
+
+
+def _host(node: Node) -> tuple[str, str] | None:
+    """(service, host) of the sender, None where the host is unknown: then its clock may be the same."""
+    resource = node.span.resource
+    host = resource.get("host.id") or resource.get("host.name") or resource.get("k8s.node.name")
+    return (node.span.service, str(host)) if host else None
+
+
+def _mend_skew(tree: Tree) -> None:
+    """One offset a pair of (service, host), to the middle of the parent, where children start before parents and fit.
+
+        parent (host a)  |-----------------|
+        child  (host b)    <-|-----|                   starts before its parent, would fit: moved to the middle
+    """
+    offsets = _offsets(tree)
+    if not offsets:
+        return
+    shift_of: dict[int, int] = {}
+    for node in tree.nodes:
+        if node.parent is not None:
+            shift = shift_of.get(id(node.parent), 0) + offsets.get(_crossing(node), 0)
+            shift_of[id(node)] = shift
+            node.start, node.end = node.start + shift, node.end + shift
+
+
+def _offsets(tree: Tree) -> dict[Any, int]:
+    """How far each sender's clock is behind that of the one above it, by the first child that proves it."""
+    offsets: dict[Any, int] = {}
+    for node in tree.nodes:
+        pair, parent = _crossing(node), node.parent
+        if pair is None or parent is None or pair in offsets:
+            continue
+        if node.start < parent.start and node.duration <= parent.duration:
+            offsets[pair] = parent.start + (parent.duration - node.duration) // 2 - node.start
+            tree.notes.append(Note("clock_skew", (node.id,), {"offset_ns": offsets[pair]}))
+    return offsets
+
+
+def _crossing(node: Node) -> tuple[Any, Any] | None:
+    """The pair of senders where a span and its parent come from two hosts."""
+    above, here = _host(node.parent) if node.parent else None, _host(node)
+    return (above, here) if above and here and above[1] != here[1] else None
