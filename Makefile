@@ -6,7 +6,7 @@ BIN := .venv/bin
 .PHONY: help setup run test browser lint format migrations-check check
 
 help:  ## List the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /:/' | column -t -s ':'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/dev  ## Make .venv with everything for running, tests and lint
 

@@ -29,7 +29,9 @@ from django.conf import settings  # noqa: E402
 from tracebudget.runtime import postgres, sockets, valkey  # noqa: E402
 from tracebudget.runtime.child import running  # noqa: E402
 
-CLUSTER = settings.DATA_DIR / "postgres"  # reading a setting now lets pytest-django set Django up with them
+CLUSTER = (
+    settings.DATA_DIR / "postgres"
+)  # reading a setting now lets pytest-django set Django up with them
 # Nothing has to survive the test run.
 FAST_AND_FORGETFUL = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
@@ -45,8 +47,8 @@ def postgres_server(socket_dir: Path) -> Iterator[None]:
     """A real PostgreSQL at `settings.DATABASES`. Tests do not ask for it: `db` and `transactional_db` do."""
     postgres.prepare(CLUSTER)
     command = postgres.command(CLUSTER, socket_dir, options=FAST_AND_FORGETFUL)
-    with running(command, log=DATA_DIR / "postgres.log"):
-        postgres.create_database(socket_dir, timeout=30)
+    with running(command, log=DATA_DIR / "postgres.log") as server:
+        postgres.create_database(socket_dir, timeout=30, is_alive=lambda: server.poll() is None)
         yield
 
 

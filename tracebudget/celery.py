@@ -1,11 +1,23 @@
 """The Celery app. Messages only say "look at the rows": a lost one costs the seconds until the next tick."""
 
 import os
+import warnings
+from typing import Any
 
 from celery import Celery
+from celery.exceptions import SecurityWarning
+from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tracebudget.settings")
+
+# Root in a container, or on a machine of one's own, is no danger here: no message can carry code (JSON only).
+warnings.simplefilter("ignore", SecurityWarning)
 
 app = Celery("tracebudget")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@setup_logging.connect
+def keep_our_logging(**_: Any) -> None:
+    """Celery leaves logging alone when someone listens here: settings.LOGGING holds in the worker too."""

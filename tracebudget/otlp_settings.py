@@ -4,4 +4,4 @@ from tracebudget.settings import *  # noqa: F403
 
 ROOT_URLCONF = "tracebudget.otlp_urls"
 WSGI_APPLICATION = "tracebudget.otlp_wsgi.application"
-MIDDLEWARE: list[str] = []
+MIDDLEWARE = []

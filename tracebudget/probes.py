@@ -29,7 +29,10 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """200 when the database answers and is migrated, else 503 with the reason."""
     reason = why_not_ready()
     return HttpResponse(
-        f"{reason or 'ready'}\n", content_type="text/plain", status=503 if reason else 200, headers=NO_STORE
+        f"{reason or 'ready'}\n",
+        content_type="text/plain",
+        status=503 if reason else 200,
+        headers=NO_STORE,
     )
 
 
@@ -37,7 +40,9 @@ def why_not_ready() -> str | None:
     try:
         missing = _migrations() - set(MigrationRecorder(connection).applied_migrations())
     except DatabaseError as error:
-        logger.warning("The database does not answer: %s", error)  # its address is not for everyone who can ask
+        logger.warning(
+            "The database does not answer: %s", error
+        )  # its address is not for everyone who can ask
         return "The database does not answer; the log says why."
     if missing:
         names = ", ".join(sorted(f"{app}.{name}" for app, name in missing))

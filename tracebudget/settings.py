@@ -66,7 +66,9 @@ def env_secret(name: str, file: Path | None = None) -> str:
         try:
             return Path(named).read_text().strip()
         except OSError as error:
-            raise ImproperlyConfigured(f"{name}_FILE names a file that cannot be read: {error}") from None
+            raise ImproperlyConfigured(
+                f"{name}_FILE names a file that cannot be read: {error}"
+            ) from None
     return file.read_text().strip() if file and file.exists() else ""
 
 
@@ -84,7 +86,11 @@ def env_database(name: str, default: str) -> dict[str, Any]:
         "PORT": words.pop("port", ""),
     }
     # connect_timeout: a database that does not answer must not hold a web thread longer than a reader waits
-    return {"ENGINE": "django.db.backends.postgresql", **named, "OPTIONS": {"connect_timeout": 5} | words}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        **named,
+        "OPTIONS": {"connect_timeout": 5} | words,
+    }
 
 
 # ---- where things are -------------------------------------------------------------------------------------------
@@ -93,11 +99,29 @@ DATA_DIR = Path(env_str("TRACEBUDGET_DATA_DIR", str(BASE_DIR / ".tracebudget")))
 SOCKET_DIR = socket_directory(DATA_DIR)
 CREDENTIALS_FILE = DATA_DIR / "credentials.json"
 SECRET_KEY_FILE = DATA_DIR / "secret.key"
-HOST = env_str("TRACEBUDGET_HOST", "127.0.0.1")  # loopback: nothing is reachable from outside unless told to be
+HOST = env_str(
+    "TRACEBUDGET_HOST", "127.0.0.1"
+)  # loopback: nothing is reachable from outside unless told to be
 PORT = env_int("TRACEBUDGET_PORT", 8000)
 OTLP_PORT = env_int("TRACEBUDGET_OTLP_PORT", 4318)
 GRPC_PORT = env_int("TRACEBUDGET_GRPC_PORT", 4317)
 URL = env_str("TRACEBUDGET_URL", f"http://{local_authority(HOST, PORT)}").rstrip("/")
+
+# ---- programs ---------------------------------------------------------------------------------------------------
+
+LOG_FORMAT = env_choice("TRACEBUDGET_LOG_FORMAT", ("text", "json"))
+LOG_LEVEL = env_choice("TRACEBUDGET_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR"))
+WEB_PROCESSES = env_int("TRACEBUDGET_WEB_PROCESSES", 1)
+OTLP_PROCESSES = env_int("TRACEBUDGET_OTLP_PROCESSES", 1)
+HTTP_THREADS = (
+    4  # a process; they wait for the database in turn, and Python runs one at a time anyhow
+)
+HTTP_BACKPRESSURE = (
+    64  # requests inside a process; more wait in the kernel, where they cost no memory
+)
+WORKER_PROCESSES = env_int(
+    "TRACEBUDGET_WORKER_PROCESSES", os.cpu_count() or 1
+)  # pure CPU: one a core
 
 # ---- Django -----------------------------------------------------------------------------------------------------
 
@@ -147,16 +171,51 @@ USE_TZ = True
 LOGIN_URL = "sign_in"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "sign_in"
-SIGN_IN_LINK_TTL = timedelta(hours=1)  # long enough for a coffee while the first start runs; used once all the same
+SIGN_IN_LINK_TTL = timedelta(
+    hours=1
+)  # long enough for a coffee while the first start runs; used once all the same
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("MinimumLengthValidator", "CommonPasswordValidator", "UserAttributeSimilarityValidator")
+    for name in (
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "UserAttributeSimilarityValidator",
+    )
 ]
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "text": {
+            "format": "%(levelname)s %(name)s: %(message)s"
+        },  # whoever collects lines adds the time
+        "json": {"()": "tracebudget.runtime.log.JsonFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "loggers": {
+        "django": {"handlers": [], "level": "INFO"},  # no mail to admins: the root handler has it
+        # A tick a second is no news.
+        "celery.beat": {"level": "WARNING"},
+        "celery.worker.request": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+        "celery.app.trace": {"level": "WARNING"},
+    },
+}
 
 # ---- the browser's side -----------------------------------------------------------------------------------------
 
-HTTPS = urlsplit(URL).scheme == "https"  # then a proxy in front of us ends TLS and sets X-Forwarded-Proto
-ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", url_host(URL), *env_list("TRACEBUDGET_ALLOWED_HOSTS")]
+HTTPS = (
+    urlsplit(URL).scheme == "https"
+)  # then a proxy in front of us ends TLS and sets X-Forwarded-Proto
+ALLOWED_HOSTS = [
+    "localhost",
+    "127.0.0.1",
+    "[::1]",
+    url_host(URL),
+    *env_list("TRACEBUDGET_ALLOWED_HOSTS"),
+]
 CSRF_TRUSTED_ORIGINS = [URL]
 # Names of our own: cookies are shared by all ports of a host, and "sessionid" is every Django's on localhost.
 SESSION_COOKIE_NAME = "tracebudget_session"
@@ -164,7 +223,11 @@ CSRF_COOKIE_NAME = "tracebudget_csrf"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^v1/traces$"]  # probes and exporters inside the network
+SECURE_REDIRECT_EXEMPT = [
+    r"^healthz$",
+    r"^readyz$",
+    r"^v1/traces$",
+]  # probes and exporters inside the network
 SECURE_HSTS_SECONDS = 30 * 24 * 3600 if HTTPS else 0
 SILENCED_SYSTEM_CHECKS = [  # HSTS for a whole domain, and for ever, is its owner's decision and not ours
     "security.W005",
@@ -187,6 +250,7 @@ STORAGES = {
 
 # ---- database and broker ----------------------------------------------------------------------------------------
 
+EMBEDDED_DATABASE = not env_secret("DATABASE_URL")
 DATABASES = {
     "default": env_database("DATABASE_URL", postgres.database_url(SOCKET_DIR))
     # A connection per thread, kept: the ingest path pays no connect. Threads are few and fixed, so a pool would only
@@ -195,7 +259,7 @@ DATABASES = {
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-WORKER_PROCESSES = env_int("TRACEBUDGET_WORKER_PROCESSES", os.cpu_count() or 1)  # analysis is pure CPU: one a core
+EMBEDDED_BROKER = not env_secret("BROKER_URL")
 CELERY_BROKER_URL = env_secret("BROKER_URL") or valkey.broker_url(SOCKET_DIR)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a broker that is away is waited for, for ever
@@ -211,17 +275,23 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_TASK_IGNORE_RESULT = True  # results are rows
 CELERY_TASK_ACKS_LATE = True  # every task is safe to repeat
 CELERY_TASK_DEFAULT_QUEUE = "tracebudget"
-CELERY_TASK_TIME_LIMIT = 120  # an analysis that never returns is killed; the trace's lease hands it on
+CELERY_TASK_TIME_LIMIT = (
+    120  # an analysis that never returns is killed; the trace's lease hands it on
+)
 CELERY_WORKER_CONCURRENCY = WORKER_PROCESSES
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1  # a message says "look at the rows": holding several helps nobody
+CELERY_WORKER_PREFETCH_MULTIPLIER = (
+    1  # a message says "look at the rows": holding several helps nobody
+)
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"  # all ticks are short: nothing to remember in a file
+CELERY_BEAT_SCHEDULER = "tracebudget.beat:PatientScheduler"
 CELERY_BEAT_SCHEDULE = {
     "analyze_due": {
         "task": "tracebudget.tasks.analyze_due",
         "schedule": 1.0,
-        "options": {"expires": 1.0},  # a tick that nobody took in time is stale: the next one does the same
+        "options": {
+            "expires": 1.0
+        },  # a tick that nobody took in time is stale: the next one does the same
     },
     "create_partitions": {
         "task": "tracebudget.tasks.create_partitions",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from urllib.parse import urlsplit
+
+from tracebudget.runtime.errors import StartError
 
 EVERY_ADDRESS = {"0.0.0.0", "::"}  # to listen on, not to connect to
 
@@ -17,3 +20,19 @@ def url_host(url: str) -> str:
     """The host of a URL the way Django compares it: lower case, IPv6 in brackets, no port."""
     host = urlsplit(url).hostname or ""
     return f"[{host}]" if ":" in host else host
+
+
+def require_free_port(host: str, port: int, *, setting: str) -> None:
+    """StartError, naming the setting, when we could not listen there."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(
+                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+            )  # a port that was just left is free
+            probe.bind(address)
+    except OSError as error:
+        raise StartError(
+            f"Cannot listen on {host}:{port} ({setting}): {error.strerror}. "
+            f"Stop the program that uses the port, or choose another: {setting}={port + 1} make run"
+        ) from error

@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 TETHER = str(Path(__file__).with_name("tether.py"))
+ROOT = Path(__file__).resolve().parents[2]  # where manage.py stands and modules are found
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +26,21 @@ class Command:
     stop_signal: signal.Signals = signal.SIGTERM
 
 
-def start(command: Command, *, output: int | IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start the command in a process group of its own; it ends when the calling *thread* does, so call from the main one."""
+def start(
+    command: Command, *, output: int | IO[bytes], inherit: Collection[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start the command in a process group of its own. It keeps the descriptors in `inherit` open.
+
+    It ends when the calling *thread* does, so call from the main one.
+    """
     tether = (sys.executable, "-I", "-S", TETHER, str(os.getpid()), str(int(command.stop_signal)))
     return subprocess.Popen(
         (*tether, command.user, *command.argv),
+        cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
+        pass_fds=inherit,
         start_new_session=True,  # a Ctrl-C in the terminal reaches us alone; we end the children in order
     )
 
@@ -44,14 +52,6 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def stop(process: subprocess.Popen[bytes], command: Command, *, timeout: float) -> None:
-    """Ask the process to end, then make it."""
-    with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-        process.send_signal(command.stop_signal)
-        process.wait(timeout)
-    kill_group(process)
-
-
 @contextmanager
 def running(command: Command, *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Keep the command running for the length of a `with` block, its output appended to `log`."""
@@ -60,4 +60,7 @@ def running(command: Command, *, log: Path) -> Iterator[subprocess.Popen[bytes]]
     try:
         yield process
     finally:
-        stop(process, command, timeout=5)
+        process.send_signal(command.stop_signal)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=5)
+        kill_group(process)

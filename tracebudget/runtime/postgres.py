@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,10 +21,14 @@ import psycopg
 from psycopg import sql
 
 from tracebudget.runtime.child import Command
+from tracebudget.runtime.errors import StartError
 from tracebudget.runtime.packages import package_folder
 
+MAJOR_VERSION = "18"
 USER = DATABASE = "tracebudget"  # inside the server
-SYSTEM_USER = "tracebudget"  # who runs the server when we are root, as which PostgreSQL refuses to run
+SYSTEM_USER = (
+    "tracebudget"  # who runs the server when we are root, as which PostgreSQL refuses to run
+)
 INITDB_OPTIONS = (
     f"--username={USER}",
     "--auth=trust",  # whoever can open the socket is us: its directory is closed to everyone else
@@ -32,10 +37,6 @@ INITDB_OPTIONS = (
     "--builtin-locale=C.UTF-8",
     "--locale=C",
 )
-
-
-class ServerError(Exception):
-    """The embedded PostgreSQL cannot be made or does not start."""
 
 
 def database_url(socket_dir: Path, database: str = DATABASE) -> str:
@@ -59,41 +60,61 @@ def system_uid() -> int:
 
 
 def prepare(cluster: Path) -> None:
-    """Make the database cluster unless it is there. ServerError with initdb's words when that fails."""
+    """Make the database cluster unless it is there. StartError with initdb's words when that fails."""
+    _open_the_way(cluster)
+    _open_the_way(_binary("postgres"))
     if cluster.exists():
-        return
-    unfinished = cluster.with_name(cluster.name + ".new")  # a start that was cut off leaves it: made anew
+        return _require_our_version(cluster)
+    unfinished = cluster.with_name(
+        cluster.name + ".new"
+    )  # a start that was cut off leaves it: made anew
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700)
     os.chown(unfinished, system_uid(), -1)
-    _open_the_way(unfinished)
-    _open_the_way(_binary("initdb"))
     _initdb(unfinished)
     unfinished.rename(cluster)
 
 
 def command(cluster: Path, socket_dir: Path, *, options: tuple[str, ...] = ()) -> Command:
     """The server, on a Unix socket in `socket_dir` only. `options` are more server settings, `name=value`."""
-    settings = ("listen_addresses=", f"unix_socket_directories={socket_dir}", "log_checkpoints=off", *options)
+    settings = (
+        "listen_addresses=",
+        f"unix_socket_directories={socket_dir}",
+        "log_checkpoints=off",
+        "log_line_prefix=",
+        *options,
+    )
     argv = (str(_binary("postgres")), "-D", str(cluster), *(f"--{setting}" for setting in settings))
-    return Command("postgres", argv, user=system_user(), stop_signal=signal.SIGINT)  # SIGINT: end sessions, then stop
+    return Command(
+        "postgres", argv, user=system_user(), stop_signal=signal.SIGINT
+    )  # SIGINT: end sessions, then stop
 
 
-def create_database(socket_dir: Path, *, timeout: float) -> None:
-    """Wait until the server answers, then create our database unless it is there. ServerError when it stays silent."""
+def create_database(socket_dir: Path, *, timeout: float, is_alive: Callable[[], bool]) -> None:
+    """Wait until the server answers, then create our database unless it is there. StartError if it ended instead."""
     deadline = time.monotonic() + timeout
     while True:
         try:
-            with psycopg.connect(database_url(socket_dir, "postgres"), autocommit=True) as connection:
+            with psycopg.connect(
+                database_url(socket_dir, "postgres"), autocommit=True
+            ) as connection:
                 return _create_database(connection)
         except psycopg.OperationalError as error:
+            if not is_alive():
+                raise StartError(
+                    "PostgreSQL ended while it started: its log above says why."
+                ) from error
             if time.monotonic() > deadline:
-                raise ServerError(f"PostgreSQL did not answer within {timeout:.0f} s: {error}") from error
+                raise StartError(
+                    f"PostgreSQL did not answer within {timeout:.0f} s: {error}"
+                ) from error
             time.sleep(0.05)
 
 
 def _create_database(connection: psycopg.Connection) -> None:
-    found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+    found = connection.execute(
+        "SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]
+    ).fetchone()
     if not found:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
@@ -114,7 +135,16 @@ def _initdb(cluster: Path) -> None:
         extra_groups=[] if user else None,
     )
     if result.returncode != 0:
-        raise ServerError(f"initdb failed in {cluster}: {result.stderr.strip()}")
+        raise StartError(f"initdb failed in {cluster}: {result.stderr.strip()}")
+
+
+def _require_our_version(cluster: Path) -> None:
+    version = (cluster / "PG_VERSION").read_text().strip()
+    if version != MAJOR_VERSION:
+        raise StartError(
+            f"{cluster} was made by PostgreSQL {version}, and this is {MAJOR_VERSION}. Dump it with the Tracebudget "
+            "that made it (docs/operations.md), or start afresh in another TRACEBUDGET_DATA_DIR."
+        )
 
 
 def _open_the_way(path: Path) -> None:

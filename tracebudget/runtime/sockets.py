@@ -7,6 +7,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from tracebudget.runtime.errors import StartError
+
 # The kernel's limit for a socket's path is 103 bytes (macOS; 107 on Linux), less the longest name, "/.s.PGSQL.5432".
 MAX_DIRECTORY_BYTES = 103 - 14
 
@@ -21,9 +23,11 @@ def socket_directory(data_dir: Path) -> Path:
 
 
 def make_socket_directory(directory: Path, *, owner: int) -> None:
-    """Make the directory for `owner` alone. PermissionError if someone else's stands there already."""
+    """Make the directory for `owner` alone. StartError if someone else's stands there already."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if directory.lstat().st_uid not in {os.geteuid(), owner}:
-        raise PermissionError(f"{directory} belongs to another user: remove it, or choose another data directory")
+        raise StartError(
+            f"{directory} belongs to another user. Remove it, or choose another TRACEBUDGET_DATA_DIR."
+        )
     os.chown(directory, owner, -1)
     directory.chmod(0o700)

@@ -8,7 +8,13 @@ from tracebudget.runtime.child import Command
 from tracebudget.runtime.packages import package_folder
 
 SOCKET_NAME = "valkey.sock"
-OPTIONS = {"port": "0", "save": "", "appendonly": "no", "unixsocketperm": "700", "loglevel": "warning"}
+OPTIONS = {
+    "port": "0",
+    "save": "",
+    "appendonly": "no",
+    "unixsocketperm": "700",
+    "loglevel": "warning",
+}
 
 
 def broker_url(socket_dir: Path) -> str:

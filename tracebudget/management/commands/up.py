@@ -1,0 +1,29 @@
+"""`manage.py up`: everything on this machine, with nothing to install: servers, migrations, first start, programs."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from tracebudget.runtime.errors import StartError
+from tracebudget.runtime.start import run
+
+
+class Command(BaseCommand):
+    help = "Start Tracebudget here: database and broker (unless named), web, OTLP, worker and beat."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--no-demo", action="store_true", help="start without demo data")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends us like Ctrl-C
+        try:
+            run(sys.stdout)
+        except StartError as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            self.stdout.write("Stopped.")

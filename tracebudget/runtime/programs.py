@@ -1,0 +1,49 @@
+"""The command lines of Tracebudget's own programs."""
+
+from __future__ import annotations
+
+import sys
+
+from django.conf import settings
+
+from tracebudget.runtime.child import Command
+
+CELERY = (sys.executable, "-m", "celery", "--quiet", "--app", "tracebudget.celery")
+
+
+def web() -> Command:
+    """Pages, API and trace export on the web port."""
+    return _granian("web", "tracebudget.wsgi", port=settings.PORT, processes=settings.WEB_PROCESSES)
+
+
+def otlp() -> Command:
+    """Trace export on the OTLP port."""
+    return _granian(
+        "otlp", "tracebudget.otlp_wsgi", port=settings.OTLP_PORT, processes=settings.OTLP_PROCESSES
+    )
+
+
+def worker() -> Command:
+    """Analyses what is due. It keeps no state: it neither asks other workers nor tells them (mingle, gossip)."""
+    return Command("worker", (*CELERY, "worker", "--without-mingle", "--without-gossip"))
+
+
+def beat() -> Command:
+    """Ticks: tells the worker to look at the rows."""
+    return Command("beat", (*CELERY, "beat", "--pidfile="))
+
+
+def _granian(name: str, module: str, *, port: int, processes: int) -> Command:
+    options = {
+        "interface": "wsgi",
+        "host": settings.HOST,
+        "port": port,
+        "workers": processes,
+        "blocking-threads": settings.HTTP_THREADS,
+        "backpressure": settings.HTTP_BACKPRESSURE,
+        "workers-kill-timeout": 2,  # seconds; a request that hangs must not hold up the stop
+    }
+    flags = [word for option, value in options.items() for word in (f"--{option}", str(value))]
+    return Command(
+        name, (sys.executable, "-m", "granian", *flags, "--no-ws", f"{module}:application")
+    )

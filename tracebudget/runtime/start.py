@@ -1,0 +1,122 @@
+"""What `up` does, in order: lock, check, servers, database, first start, programs, and then watch over them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException
+from typing import IO
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import OperationalError, connection
+from django.utils import timezone
+
+from tracebudget import partition
+from tracebudget.celery import app as celery_app
+from tracebudget.runtime import postgres, programs, valkey
+from tracebudget.runtime.addresses import local_authority, require_free_port
+from tracebudget.runtime.data_dir import locked, make_secret
+from tracebudget.runtime.errors import StartError
+from tracebudget.runtime.first_start import announcement, make_first_project
+from tracebudget.runtime.log import MergedLog
+from tracebudget.runtime.sockets import make_socket_directory
+from tracebudget.runtime.supervisor import Supervisor
+
+# Together below 5 s, in which everything is down after a Ctrl-C. A worker that has nothing to do needs 2 s.
+PROGRAM_GRACE_SECONDS, SERVER_GRACE_SECONDS = 3.3, 1.5
+POSTGRES_START_SECONDS = 120  # after a crash it first replays its log
+
+
+def run(stream: IO[str]) -> None:
+    """Start everything and keep it running until KeyboardInterrupt. StartError when something is in the way."""
+    log = MergedLog(stream, as_json=settings.LOG_FORMAT == "json")
+    with locked(settings.DATA_DIR) as lock:
+        make_secret(settings.SECRET_KEY_FILE)
+        _require_free_ports()
+        supervisor = Supervisor(log, inherit=[lock])
+        try:
+            _start_servers(supervisor, log)
+            is_first = _prepare_database(log)
+            supervisor.start(
+                programs.web(),
+                programs.otlp(),
+                programs.worker(),
+                programs.beat(),
+                grace=PROGRAM_GRACE_SECONDS,
+            )
+            supervisor.watch(until=_all_ready())
+            log.announce(announcement(is_first=is_first))
+            supervisor.watch()
+        finally:
+            _ignore_signals()  # a second Ctrl-C must not interrupt the stop
+            supervisor.stop()
+
+
+def _require_free_ports() -> None:
+    require_free_port(settings.HOST, settings.PORT, setting="TRACEBUDGET_PORT")
+    require_free_port(settings.HOST, settings.OTLP_PORT, setting="TRACEBUDGET_OTLP_PORT")
+
+
+def _start_servers(supervisor: Supervisor, log: MergedLog) -> None:
+    """Start the servers that the environment does not name."""
+    make_socket_directory(settings.SOCKET_DIR, owner=postgres.system_uid())
+    servers = []
+    if settings.EMBEDDED_BROKER:
+        servers.append(valkey.command(settings.SOCKET_DIR))
+    if settings.EMBEDDED_DATABASE:
+        cluster = settings.DATA_DIR / "postgres"
+        log.write("up", f"The database is in {cluster}")
+        postgres.prepare(cluster)
+        servers.append(postgres.command(cluster, settings.SOCKET_DIR))
+    supervisor.start(*servers, grace=SERVER_GRACE_SECONDS)
+    if settings.EMBEDDED_DATABASE:
+        postgres.create_database(
+            settings.SOCKET_DIR, timeout=POSTGRES_START_SECONDS, is_alive=supervisor.all_alive
+        )
+
+
+def _prepare_database(log: MergedLog) -> bool:
+    """Migrate, make the coming days' partitions and the first project. Whether this was the first start."""
+    try:
+        connection.ensure_connection()
+    except OperationalError as error:
+        raise StartError(f"The database of DATABASE_URL does not answer: {error}") from error
+    log.write("up", "Migrating the database and collecting static files")
+    call_command("migrate", verbosity=0, interactive=False)
+    call_command("collectstatic", verbosity=0, interactive=False)
+    now = timezone.now()
+    partition.create_ahead(now)
+    is_first = make_first_project(settings.CREDENTIALS_FILE, now=now)
+    connection.close()
+    return is_first
+
+
+def _all_ready() -> Callable[[], bool]:
+    """A check that turns true once every program has answered."""
+    waiting = [
+        lambda: _is_ready(settings.PORT),
+        lambda: _is_ready(settings.OTLP_PORT),
+        lambda: bool(celery_app.control.ping(timeout=0.5)),
+    ]
+
+    def all_ready() -> bool:
+        while waiting and waiting[0]():
+            waiting.pop(0)
+        return not waiting
+
+    return all_ready
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        probe = HTTPConnection(local_authority(settings.HOST, port), timeout=1)
+        probe.request("GET", "/readyz")
+        return probe.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+
+
+def _ignore_signals() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
