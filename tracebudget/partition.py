@@ -1,8 +1,9 @@
 """Day partitions: one set of tables per UTC day, made ahead of need and dropped whole.
 
-A partition is built as a table of its own and then attached: attaching lets writers and readers of the
-parent go on, where `CREATE TABLE ... PARTITION OF` would wait for every one of them, a backup included, and
-stop ingest behind itself. There is no DEFAULT partition: rows in it would block the day that they belong to.
+A partition is built as a table of its own and then attached: readers and writers of the parent go
+on, where `CREATE TABLE ... PARTITION OF` would wait for every one of them, a backup included, and
+make ingest queue behind itself. There is no DEFAULT partition: rows in it would block the day that
+they belong to.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TABLES = tuple(model._meta.db_table for model in PARTITIONED)
 
 DAYS_AHEAD = 7  # a week in which nobody looks at the worker, and ingest still finds its tables
 
-# Only one process at a time makes or drops partitions. Any number will do, as long as nobody else takes it.
+# Only one process at a time makes or drops partitions. Any number will do that nobody else takes.
 ADVISORY_LOCK = 7_403_105
 
 
@@ -65,8 +66,8 @@ def days() -> list[date]:
 def drop(day: date, *, lock_timeout_ms: int = 2000) -> None:
     """Drop one day: its traces and everything that hangs from them.
 
-    Needs the parents for a moment. Gives up (OperationalError) rather than make ingest queue behind a long
-    reader; the caller tries again later.
+    Needs the parents for a moment. Gives up (OperationalError) rather than make ingest queue behind
+    a long reader; the caller tries again later.
     """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [str(lock_timeout_ms)])

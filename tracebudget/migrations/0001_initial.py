@@ -1,5 +1,5 @@
-"""The whole schema. The tables that grow with traffic are partitioned by day from the start: Postgres
-cannot turn an ordinary table into a partitioned one later (docs/decisions/0003)."""
+"""The whole schema. The tables that grow with traffic are partitioned by day from the start: an
+ordinary table cannot become a partitioned one later (docs/decisions/0003)."""
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
@@ -10,7 +10,7 @@ from django.db.migrations.state import ProjectState
 
 
 class CreatePartitioned(migrations.CreateModel):
-    """CreateModel, with one clause more. Model state and table still come from one list of fields."""
+    """CreateModel with one clause more, so that state and table come from one list of fields."""
 
     def database_forwards(
         self,
@@ -625,7 +625,7 @@ class Migration(migrations.Migration):
                 "db_table": "tracebudget_finding",
             },
         ),
-        # Both columns are compressed already: a second attempt by Postgres costs time and wins nothing.
+        # Both are compressed already: a second attempt by Postgres costs time and wins nothing.
         migrations.RunSQL(
             """
             ALTER TABLE tracebudget_spanbatch ALTER COLUMN payload SET STORAGE EXTERNAL;

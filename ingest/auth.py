@@ -1,0 +1,31 @@
+"""Which project an export belongs to: the ingest key in its headers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.http import HttpRequest
+
+from ingest.errors import OtlpError
+from tracebudget import keys, models
+
+HOW = "Send `Authorization: Bearer <ingest key>` or `x-api-key: <ingest key>`."
+
+
+def authenticate(request: HttpRequest, *, now: datetime) -> models.IngestKey:
+    """The key's row, its project with it. OtlpError 401 without a known, unrevoked key."""
+    secret = sent_key(request)
+    if not secret:
+        raise OtlpError(401, f"No ingest key. {HOW}")
+    key = keys.find_key(models.IngestKey, secret, now=now)
+    if key is None:
+        raise OtlpError(401, f"The ingest key is unknown or revoked. {HOW}")
+    return key
+
+
+def sent_key(request: HttpRequest) -> str:
+    """The key as sent, "" for none. `x-api-key` is for exporters that cannot set Authorization."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    return request.headers.get("X-Api-Key", "").strip()

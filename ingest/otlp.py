@@ -1,0 +1,121 @@
+"""OTLP at its doors: request bodies and files in, answers out."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from django.http import HttpResponse
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from google.rpc import code_pb2
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from ingest import body, otlp_json, otlp_protobuf
+from ingest.decode import MAX_TIME_NS, Export, add_spans
+from ingest.errors import OtlpError
+
+JSON, PROTOBUF = "application/json", "application/x-protobuf"
+PARSERS = {
+    JSON: otlp_json.parse,
+    PROTOBUF: otlp_protobuf.parse,
+    "application/protobuf": otlp_protobuf.parse,  # what RFC 9113 and some exporters call it
+}
+RPC_CODES = {
+    400: code_pb2.INVALID_ARGUMENT,
+    401: code_pb2.UNAUTHENTICATED,
+    413: code_pb2.RESOURCE_EXHAUSTED,
+    415: code_pb2.INVALID_ARGUMENT,
+    503: code_pb2.UNAVAILABLE,
+}
+JSON_STARTS = (b"{", b"[")
+BOM = b"\xef\xbb\xbf"
+
+
+def media_type(content_type: str) -> str:
+    """The type without its parameters. OtlpError 415 for one that is not OTLP."""
+    named = content_type.partition(";")[0].strip().lower()
+    if named not in PARSERS:
+        raise OtlpError(415, f"Content-Type {named!r} is not OTLP: send {PROTOBUF} or {JSON}.")
+    return named
+
+
+def read_export(content: bytes, content_type: str, *, latest_ns: int = MAX_TIME_NS) -> Export:
+    """The spans of one export request; those after `latest_ns` are refused. Raises OtlpError."""
+    export = Export(latest_ns)
+    parse = PARSERS[media_type(content_type)]
+    add_spans(parse(content, export), export)
+    return export
+
+
+def read_file(source: Path | bytes) -> Iterator[Export]:
+    """The export requests in a file: JSON, JSON lines or protobuf, each also gzipped.
+
+    JSON lines, one request a line, are read line by line, so a file may be larger than memory.
+    Raises OtlpError where the file cannot be read, with the number of the line.
+    """
+    try:
+        with _opened(source) as file:
+            first = file.readline()
+            if first.removeprefix(BOM).lstrip(b" \t\r").startswith(JSON_STARTS):
+                yield from _read_json(first, file)
+            else:
+                yield read_export(first + file.read(), PROTOBUF)
+    except (OSError, EOFError, zlib.error) as error:
+        raise OtlpError(400, f"The file cannot be read: {error}.") from error
+
+
+def _opened(source: Path | bytes) -> IO[bytes]:
+    raw = source.open("rb") if isinstance(source, Path) else io.BufferedReader(io.BytesIO(source))
+    is_gzip = raw.peek(2).startswith(body.GZIP_MAGIC)
+    return io.BufferedReader(gzip.GzipFile(fileobj=raw)) if is_gzip else raw
+
+
+def _read_json(first: bytes, file: IO[bytes]) -> Iterator[Export]:
+    """One document over many lines, or, where the first line is one by itself, one a line."""
+    try:
+        export = read_export(first, JSON)
+    except OtlpError:
+        yield read_export(first + file.read(), JSON)
+        return
+    yield export
+    for number, line in enumerate(file, start=2):
+        if line.strip():
+            yield _read_line(line, number)
+
+
+def _read_line(line: bytes, number: int) -> Export:
+    try:
+        return read_export(line, JSON)
+    except OtlpError as error:
+        raise OtlpError(400, f"Line {number}: {error.message}") from error
+
+
+def export_response(export: Export, content_type: str) -> HttpResponse:
+    """200 in the request's type. `partial_success` tells of refused spans, and of repairs alone."""
+    answer = ExportTraceServiceResponse()
+    if message := export.message():
+        answer.partial_success.rejected_spans = export.refused.total()
+        answer.partial_success.error_message = message
+    return _response(answer, 200, content_type)
+
+
+def error_response(error: OtlpError, content_type: str) -> HttpResponse:
+    """A google.rpc.Status in the request's type; as JSON where that is not OTLP's."""
+    status = Status(code=RPC_CODES[error.status], message=error.message)
+    response = _response(status, error.status, content_type)
+    if error.retry_after is not None:
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
+
+
+def _response(message: Message, status: int, content_type: str) -> HttpResponse:
+    if content_type in PARSERS and content_type != JSON:
+        return HttpResponse(message.SerializeToString(), content_type, status)
+    text = json_format.MessageToJson(message, indent=None)
+    return HttpResponse(text, JSON, status)

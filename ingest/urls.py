@@ -1,0 +1,7 @@
+"""The OTLP/HTTP endpoint, served on the OTLP port and on the web port."""
+
+from django.urls import URLPattern, path
+
+from ingest import views
+
+urlpatterns: list[URLPattern] = [path("v1/traces", views.export_traces, name="export_traces")]

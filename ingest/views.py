@@ -1,0 +1,62 @@
+"""OTLP over HTTP: authenticate, read, decode, pass the privacy door, store, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import wraps
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+
+from ingest import otlp
+from ingest.auth import authenticate
+from ingest.body import read_body
+from ingest.errors import OtlpError
+from ingest.privacy import pass_door
+from tracebudget import keys, store
+
+View = Callable[[HttpRequest], HttpResponse]
+
+
+def answers_in_otlp(view: View) -> View:
+    """Refusals become a google.rpc.Status; a database that is away, a 503 that exporters retry."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest) -> HttpResponse:
+        try:
+            return view(request)
+        except (OperationalError, InterfaceError):
+            wait = settings.RETRY_AFTER_SECONDS
+            error = OtlpError(503, "The database is not available. Try again.", retry_after=wait)
+        except OtlpError as refusal:
+            error = refusal
+        return otlp.error_response(error, request.content_type or "")
+
+    return wrapped
+
+
+@csrf_exempt
+@login_not_required
+@require_POST
+@answers_in_otlp
+def export_traces(request: HttpRequest) -> HttpResponse:
+    """Store the spans of one export request; durable before the 200."""
+    now = timezone.now()
+    content_type = otlp.media_type(request.content_type or "")
+    project = authenticate(request, now=now).project
+    export = otlp.read_export(read_body(request), content_type, latest_ns=latest_ns(now))
+    spans = pass_door(export.spans, project, keys.digest_key())
+    store.store_spans(project, spans, now=now)
+    return otlp.export_response(export, content_type)
+
+
+def latest_ns(now: datetime) -> int:
+    """The last moment a span may name, in Unix nanoseconds."""
+    latest = now + timedelta(seconds=settings.MAX_FUTURE_SECONDS)
+    return int(latest.timestamp()) * 10**9

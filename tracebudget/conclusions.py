@@ -1,0 +1,200 @@
+"""From the analysis object to what lists, figures and alerts read. Pure: no database, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tracebudget.core.analysis import dumps
+from tracebudget.core.ttft import TtftSource
+from tracebudget.packing import compress
+
+Document = dict[str, Any]
+Row = dict[str, Any]
+
+# Names are text from outside that goes into indexed columns: a B-tree entry holds 2.7 kB, a page
+# far less.
+MAX_NAME_CHARS = 200
+MAX_NAMES = 50  # of one kind in one request's summary
+
+OBSERVED = {
+    TtftSource.MEASURED.value,
+    TtftSource.REPORTED.value,
+}  # what budgets and percentiles may use
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusions:
+    """All that is stored of one analysis: the object, compressed, and what is read of many.
+
+    `summary` has columns of `models.Trace`, JSON-ready; the rows have the columns of their tables.
+    """
+
+    app: str
+    document: bytes
+    summary: Row
+    model_calls: list[Row]
+    tool_calls: list[Row]
+    breaches: list[Row]
+    findings: list[Row]
+
+
+def conclude(document: Document) -> Conclusions:
+    """Turn the analysis object into rows, so that saving it cannot fail for what is in it."""
+    text = dumps(document).encode("utf-8", "replace")
+    return Conclusions(
+        app=_cut(document["app"]),
+        document=compress(text),
+        summary=_summary(document),
+        model_calls=list(_model_calls(document)),
+        tool_calls=list(_tool_calls(document)),
+        breaches=list(_breaches(document)),
+        findings=list(_findings(document)),
+    )
+
+
+def _summary(document: Document) -> Row:
+    steps, findings = document["steps"], document["findings"]
+    calls, tools = _of_kind(steps, "model_call"), _of_kind(steps, "tool_call")
+    return {
+        **{
+            name: _name(document[name]) for name in ("name", "environment", "version", "session_id")
+        },
+        **_times(document),
+        **_call_figures(calls),
+        "started_at": document["started_at"],
+        "state": document["state"],
+        "has_error": any(step["status"] == "error" for step in steps),
+        "agent_names": _names(document["agents"]),
+        "model_names": _names(call["model"] for call in calls),
+        "tool_names": _names(tool["name"] for tool in tools),
+        "finding_codes": _names(finding["code"] for finding in findings),
+        "breached": _names(budget["metric"] for budget in _over(document)),
+        "turn_count": len(document["turns"]),
+        "model_call_count": len(calls),
+        "tool_call_count": len(tools),
+        "saving_ns": max(_known(finding["saving_ns"] for finding in findings), default=None),
+    }
+
+
+def _model_calls(document: Document) -> Iterator[Row]:
+    same = ("model", "provider", "streamed", "ttft_ns", "ttft_source", "queue_ns", "tpot_ns")
+    counts = ("input_tokens", "cached_input_tokens", "output_tokens")
+    for row, step in _step_rows(document, "model_call"):
+        row |= {column: step[column] for column in same + counts}
+        yield row | {"model": _name(step["model"]), "provider": _name(step["provider"])}
+
+
+def _tool_calls(document: Document) -> Iterator[Row]:
+    timeouts = {
+        span_id
+        for finding in document["findings"]
+        if finding["code"] == "tool_timeout"
+        for span_id in finding["span_ids"]
+    }
+    for row, step in _step_rows(document, "tool_call"):
+        is_timeout = step["span_id"] in timeouts or "timeout" in (step["error_type"] or "").lower()
+        yield row | {"name": _cut(step["name"]), "is_timeout": is_timeout}
+
+
+def _breaches(document: Document) -> Iterator[Row]:
+    started_at = _moment(document["started_at"])
+    for position, budget in enumerate(_over(document)):
+        same = {column: budget[column] for column in ("limit", "value", "span_id")}
+        metric = _cut(budget["metric"])
+        yield {"position": position, "started_at": started_at, "metric": metric} | same
+
+
+def _findings(document: Document) -> Iterator[Row]:
+    started_at = _moment(document["started_at"])
+    for position, finding in enumerate(document["findings"]):
+        same = {key: finding[key] for key in ("code", "kind", "severity", "turn", "saving_ns")}
+        yield {"position": position, "started_at": started_at} | same
+
+
+def _times(document: Document) -> Row:
+    segments = document["segments"]
+    critical = {f"{name}_ns": segment["critical_ns"] for name, segment in segments.items()}
+    return critical | {
+        "end_to_end_ns": document["end_to_end_ns"],
+        "unsplit_ns": segments["decode"]["parts"]["unsplit"],
+        "unattributed_ns": segments["framework"]["parts"]["unattributed"],
+    }
+
+
+def _call_figures(calls: list[Document]) -> Row:
+    ttfts = _known(call["ttft_ns"] for call in calls if call["ttft_source"] in OBSERVED)
+    return {
+        "ttft_count": len(ttfts),
+        "worst_ttft_ns": max(ttfts, default=None),
+        "input_tokens": _sum(call["input_tokens"] for call in calls),
+        "output_tokens": _sum(call["output_tokens"] for call in calls),
+    }
+
+
+def _step_rows(document: Document, kind: str) -> Iterator[tuple[Row, Document]]:
+    """What model and tool calls have in common, each with its step."""
+    started_at, numbers = _moment(document["started_at"]), _turn_numbers(document)
+    for position, step in enumerate(document["steps"]):
+        if step["kind"] != kind:
+            continue
+        yield (
+            {
+                "position": position,
+                "started_at": started_at + timedelta(microseconds=step["start_ns"] // 1000),
+                "turn": None if step["turn"] is None else numbers[step["turn"]],
+                "is_error": step["status"] == "error",
+                "attempt": step["attempt"],
+                "duration_ns": step["duration_ns"],
+                "critical_ns": step["critical_ns"],
+            },
+            step,
+        )
+
+
+def _turn_numbers(document: Document) -> list[int]:
+    """The number of each turn within its run; a run is known by its topmost span."""
+    seen: dict[str, int] = {}
+    numbers = []
+    for turn in document["turns"]:
+        number = seen[turn["agent_span_id"]] = seen.get(turn["agent_span_id"], -1) + 1
+        numbers.append(number)
+    return numbers
+
+
+def _moment(iso: str) -> datetime:
+    """To the microsecond: Postgres and Python know no nanoseconds."""
+    return datetime.fromisoformat(f"{iso[:26]}+00:00")
+
+
+def _over(document: Document) -> list[Document]:
+    return [budget for budget in document["budgets"] if budget["state"] == "over"]
+
+
+def _of_kind(steps: Iterable[Document], kind: str) -> list[Document]:
+    return [step for step in steps if step["kind"] == kind]
+
+
+def _known(values: Iterable[int | None]) -> list[int]:
+    return [value for value in values if value is not None]
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """None where nothing is known: an unknown count is never 0."""
+    known = _known(values)
+    return sum(known) if known else None
+
+
+def _names(names: Iterable[str | None]) -> list[str]:
+    return sorted({_cut(name) for name in names if name})[:MAX_NAMES]
+
+
+def _name(name: str | None) -> str | None:
+    return None if name is None else _cut(name)
+
+
+def _cut(name: str) -> str:
+    """Bounded, and without what Postgres text cannot hold: names may come from JSON in content."""
+    return name[:MAX_NAME_CHARS].replace("\0", "\ufffd").encode("utf-8", "replace").decode()

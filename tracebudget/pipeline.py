@@ -1,0 +1,97 @@
+"""The use case behind every page: due traces in, conclusions out; loading, core, saving meet here.
+
+A trace is analysed in a batch with others the first time. When that was never answered, because the
+worker died or the analysis failed, the trace is a suspect: it is tried alone, and each try is noted
+before it begins. So a trace that kills its worker takes no other with it, and is given up after
+MAX_ATTEMPTS.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import DataError, IntegrityError
+
+from tracebudget import store
+from tracebudget.conclusions import conclude
+from tracebudget.core.analysis import analyze
+from tracebudget.core.budget import Budget
+from tracebudget.core.identity import app_name
+from tracebudget.core.span import Span
+from tracebudget.store import Analyzed, Claim, Failed
+
+logger = logging.getLogger(__name__)
+
+Clock = Callable[[], datetime]
+Budgets = Mapping[tuple[int, str], Sequence[Budget]]
+
+GIVEN_UP = (
+    "Given up: the worker ended each time it analysed this trace. New spans make it due again."
+)
+
+
+def analyze_due(clock: Clock) -> int:
+    """Analyse what is due until nothing is or the time slice is used up; how many traces."""
+    done, until = 0, clock() + timedelta(seconds=settings.ANALYZE_SLICE_SECONDS)
+    while clock() < until:
+        claims = store.claim_due(now=clock(), limit=settings.ANALYZE_BATCH)
+        if not claims:
+            break
+        _work_off(claims, clock)
+        done += len(claims)
+    return done
+
+
+def _work_off(claims: Sequence[Claim], clock: Clock) -> None:
+    payloads = store.load_batches(claims)
+    budgets = store.load_budgets(claim.project_id for claim in claims)
+    fresh = [claim for claim in claims if not claim.attempts]
+    _save([_answer(claim, payloads[claim.id], budgets) for claim in fresh], now=clock())
+    for suspect in (claim for claim in claims if claim.attempts):
+        store.note_attempt(suspect)
+        _save([_answer(suspect, payloads[suspect.id], budgets)], now=clock())
+
+
+def _answer(claim: Claim, payloads: Sequence[bytes], budgets: Budgets) -> Analyzed | Failed:
+    """Whatever goes wrong with one trace is noted on its row, and harms no neighbour."""
+    if claim.attempts >= settings.MAX_ATTEMPTS:
+        return Failed(claim, GIVEN_UP)
+    try:
+        spans = store.unpack_batches(payloads)
+        promised = _budgets_of(claim.project_id, spans, budgets)
+        document = analyze(spans, budgets=promised, project=claim.project).document()
+        return Analyzed(claim, conclude(document))
+    except Exception as error:
+        logger.exception("Analysis of trace %s failed", claim.trace_id.hex)
+        return Failed(claim, f"{type(error).__name__}: {error}")
+
+
+def _budgets_of(project_id: int, spans: Sequence[Span], budgets: Budgets) -> Sequence[Budget]:
+    """The budgets of the trace's app, which only its spans tell."""
+    if not any(project == project_id for project, _ in budgets):
+        return ()
+    return budgets.get((project_id, app_name(spans)), ())
+
+
+def _save(answers: Sequence[Analyzed | Failed], *, now: datetime) -> None:
+    analyzed = [answer for answer in answers if isinstance(answer, Analyzed)]
+    failed = [answer for answer in answers if isinstance(answer, Failed)]
+    if analyzed:
+        failed += _save_analyzed(analyzed, now)
+    if failed:
+        store.save_failures(failed, now=now)
+
+
+def _save_analyzed(analyzed: Sequence[Analyzed], now: datetime) -> list[Failed]:
+    """Save together; where the database refuses a value, each alone: only its own trace fails."""
+    try:
+        store.save_analyses(analyzed, now=now)
+    except (DataError, IntegrityError) as error:
+        if len(analyzed) == 1:
+            logger.exception("Analysis of trace %s was refused", analyzed[0].claim.trace_id.hex)
+            return [Failed(analyzed[0].claim, f"{type(error).__name__}: {error}")]
+        return [failure for one in analyzed for failure in _save_analyzed([one], now)]
+    return []
