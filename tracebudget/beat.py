@@ -1,7 +1,8 @@
 """Celery beat's scheduler, with one rule more: no new tick while old ones wait.
 
-An expired message stays in the broker until a worker throws it away, so a week without workers would leave 600 MB of
-ticks there, and ten minutes of work to throw them away before the first trace is analysed.
+An expired message stays in the broker until a worker throws it away, so a week without workers
+would leave 600 MB of ticks there, and ten minutes of work to throw them away before the first trace
+is analysed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MAX_WAITING = 5  # one is enough for a free worker; a few more even out a busy o
 
 
 class PatientScheduler(Scheduler):
-    """Skips what is due while `MAX_WAITING` messages wait, or while the broker is away: the next tick does the same."""
+    """Skips what is due while messages wait or the broker is away: the next tick does the same."""
 
     _is_broker_away = False
 

@@ -1,4 +1,4 @@
-"""The Celery app. Messages only say "look at the rows": a lost one costs the seconds until the next tick."""
+"""The Celery app. Messages only say "look at the rows": a lost one costs a tick."""
 
 import os
 import warnings
@@ -10,7 +10,8 @@ from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tracebudget.settings")
 
-# Root in a container, or on a machine of one's own, is no danger here: no message can carry code (JSON only).
+# Root in a container, or on a machine of one's own, is no danger here: no message can carry code
+# (JSON only).
 warnings.simplefilter("ignore", SecurityWarning)
 
 app = Celery("tracebudget")
@@ -20,4 +21,4 @@ app.autodiscover_tasks()
 
 @setup_logging.connect
 def keep_our_logging(**_: Any) -> None:
-    """Celery leaves logging alone when someone listens here: settings.LOGGING holds in the worker too."""
+    """Celery leaves logging alone when someone listens: settings.LOGGING holds in the worker."""

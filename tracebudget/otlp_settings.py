@@ -1,4 +1,7 @@
-"""The settings of the OTLP port: no pages, so no sessions, no cookies and no check of names in `Host` (keys guard it)."""
+"""The settings of the OTLP port: no pages, so no sessions, no cookies, no check of `Host`.
+
+Keys guard it, and a browser has none.
+"""
 
 from tracebudget.settings import *  # noqa: F403
 

@@ -1,4 +1,4 @@
-"""WSGI entry of the OTLP port. Its settings are not up to the environment: this port serves no pages."""
+"""WSGI entry of the OTLP port, which has settings of its own whatever the environment says."""
 
 import os
 

@@ -19,7 +19,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 @login_not_required
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """200 while the process answers; asks nothing of the database, whose absence is no reason to restart us."""
+    """200 while the process answers. A database that is away is no reason to restart us."""
     return HttpResponse("ok\n", content_type="text/plain", headers=NO_STORE)
 
 
@@ -40,9 +40,8 @@ def why_not_ready() -> str | None:
     try:
         missing = _migrations() - set(MigrationRecorder(connection).applied_migrations())
     except DatabaseError as error:
-        logger.warning(
-            "The database does not answer: %s", error
-        )  # its address is not for everyone who can ask
+        # The details, addresses among them, are not for everyone who can ask.
+        logger.warning("The database does not answer: %s", error)
         return "The database does not answer; the log says why."
     if missing:
         names = ", ".join(sorted(f"{app}.{name}" for app, name in missing))

@@ -1,7 +1,8 @@
-"""Every setting, read from the environment once. What each means, and its default: docs/settings.md.
+"""Every setting, read from the environment once. What each means: docs/settings.md.
 
-`env_*` readers refuse nonsense with the variable's name, so that a typo is an error at start and not a surprise later.
-Reading settings writes nothing: `manage.py up` makes the files that are missing.
+`env_*` readers refuse nonsense with the variable's name, so that a typo is an error at start and
+not a surprise later. Reading settings writes nothing: `manage.py up` makes the files that are
+missing.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def env_list(name: str) -> list[str]:
 
 
 def env_secret(name: str, file: Path | None = None) -> str:
-    """The secret from variable `name`, else from the file that variable `name`_FILE names, else from `file`, else ""."""
+    """The secret in variable `name`, or in the file that `name`_FILE names, or in `file`, or ""."""
     if secret := env_str(name, ""):
         return secret
     if named := env_str(f"{name}_FILE", ""):
@@ -85,45 +86,38 @@ def env_database(name: str, default: str) -> dict[str, Any]:
         "HOST": words.pop("host", ""),
         "PORT": words.pop("port", ""),
     }
-    # connect_timeout: a database that does not answer must not hold a web thread longer than a reader waits
-    return {
-        "ENGINE": "django.db.backends.postgresql",
-        **named,
-        "OPTIONS": {"connect_timeout": 5} | words,
-    }
+    # A database that does not answer must not hold a thread longer than a reader waits: 5 s.
+    options = {"connect_timeout": 5} | words
+    return {"ENGINE": "django.db.backends.postgresql", **named, "OPTIONS": options}
 
 
-# ---- where things are -------------------------------------------------------------------------------------------
+# ---- where things are ----------------------------------------------------------------------------
 
 DATA_DIR = Path(env_str("TRACEBUDGET_DATA_DIR", str(BASE_DIR / ".tracebudget"))).resolve()
 SOCKET_DIR = socket_directory(DATA_DIR)
 CREDENTIALS_FILE = DATA_DIR / "credentials.json"
 SECRET_KEY_FILE = DATA_DIR / "secret.key"
-HOST = env_str(
-    "TRACEBUDGET_HOST", "127.0.0.1"
-)  # loopback: nothing is reachable from outside unless told to be
+# Loopback: nothing is reachable from outside unless told to be.
+HOST = env_str("TRACEBUDGET_HOST", "127.0.0.1")
 PORT = env_int("TRACEBUDGET_PORT", 8000)
 OTLP_PORT = env_int("TRACEBUDGET_OTLP_PORT", 4318)
 GRPC_PORT = env_int("TRACEBUDGET_GRPC_PORT", 4317)
 URL = env_str("TRACEBUDGET_URL", f"http://{local_authority(HOST, PORT)}").rstrip("/")
 
-# ---- programs ---------------------------------------------------------------------------------------------------
+# ---- programs ------------------------------------------------------------------------------------
 
 LOG_FORMAT = env_choice("TRACEBUDGET_LOG_FORMAT", ("text", "json"))
 LOG_LEVEL = env_choice("TRACEBUDGET_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR"))
 WEB_PROCESSES = env_int("TRACEBUDGET_WEB_PROCESSES", 1)
 OTLP_PROCESSES = env_int("TRACEBUDGET_OTLP_PROCESSES", 1)
-HTTP_THREADS = (
-    4  # a process; they wait for the database in turn, and Python runs one at a time anyhow
-)
-HTTP_BACKPRESSURE = (
-    64  # requests inside a process; more wait in the kernel, where they cost no memory
-)
-WORKER_PROCESSES = env_int(
-    "TRACEBUDGET_WORKER_PROCESSES", os.cpu_count() or 1
-)  # pure CPU: one a core
+# Threads of each of them: while one waits for the database, another runs.
+HTTP_THREADS = 4
+# Requests inside a process at one time. More wait in the kernel, where they cost no memory.
+HTTP_BACKPRESSURE = 64
+# Analysis is pure CPU: one process a core.
+WORKER_PROCESSES = env_int("TRACEBUDGET_WORKER_PROCESSES", os.cpu_count() or 1)
 
-# ---- Django -----------------------------------------------------------------------------------------------------
+# ---- Django --------------------------------------------------------------------------------------
 
 DEBUG = env_bool("TRACEBUDGET_DEBUG", False)
 SECRET_KEY = env_secret("TRACEBUDGET_SECRET_KEY", SECRET_KEY_FILE)
@@ -145,7 +139,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",  # a view is closed unless it is @login_not_required
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",  # unless @login_not_required
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -171,9 +165,7 @@ USE_TZ = True
 LOGIN_URL = "sign_in"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "sign_in"
-SIGN_IN_LINK_TTL = timedelta(
-    hours=1
-)  # long enough for a coffee while the first start runs; used once all the same
+SIGN_IN_LINK_TTL = timedelta(hours=1)  # a coffee while the first start runs; it works once anyhow
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -187,9 +179,8 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "text": {
-            "format": "%(levelname)s %(name)s: %(message)s"
-        },  # whoever collects lines adds the time
+        # Without time: whoever collects the lines adds it, `up` too.
+        "text": {"format": "%(levelname)s %(name)s: %(message)s"},
         "json": {"()": "tracebudget.runtime.log.JsonFormatter"},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
@@ -204,11 +195,10 @@ LOGGING = {
     },
 }
 
-# ---- the browser's side -----------------------------------------------------------------------------------------
+# ---- the browser's side --------------------------------------------------------------------------
 
-HTTPS = (
-    urlsplit(URL).scheme == "https"
-)  # then a proxy in front of us ends TLS and sets X-Forwarded-Proto
+# A proxy in front of us ends TLS, and sets X-Forwarded-Proto.
+HTTPS = urlsplit(URL).scheme == "https"
 ALLOWED_HOSTS = [
     "localhost",
     "127.0.0.1",
@@ -217,24 +207,19 @@ ALLOWED_HOSTS = [
     *env_list("TRACEBUDGET_ALLOWED_HOSTS"),
 ]
 CSRF_TRUSTED_ORIGINS = [URL]
-# Names of our own: cookies are shared by all ports of a host, and "sessionid" is every Django's on localhost.
+# Cookies are shared by all ports of a host, and every Django on localhost has a "sessionid".
 SESSION_COOKIE_NAME = "tracebudget_session"
 CSRF_COOKIE_NAME = "tracebudget_csrf"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [
-    r"^healthz$",
-    r"^readyz$",
-    r"^v1/traces$",
-]  # probes and exporters inside the network
+# Probes and exporters inside the network speak plain HTTP.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^v1/traces$"]
 SECURE_HSTS_SECONDS = 30 * 24 * 3600 if HTTPS else 0
-SILENCED_SYSTEM_CHECKS = [  # HSTS for a whole domain, and for ever, is its owner's decision and not ours
-    "security.W005",
-    "security.W021",
-]
+# HSTS for all subdomains, and for ever, is the decision of the domain's owner.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
-# ---- static files -----------------------------------------------------------------------------------------------
+# ---- static files --------------------------------------------------------------------------------
 
 STATIC_URL = "/static/"
 STATIC_ROOT = Path(env_str("TRACEBUDGET_STATIC_ROOT", str(DATA_DIR / "static")))
@@ -248,13 +233,13 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 
-# ---- database and broker ----------------------------------------------------------------------------------------
+# ---- database and broker -------------------------------------------------------------------------
 
 EMBEDDED_DATABASE = not env_secret("DATABASE_URL")
 DATABASES = {
     "default": env_database("DATABASE_URL", postgres.database_url(SOCKET_DIR))
-    # A connection per thread, kept: the ingest path pays no connect. Threads are few and fixed, so a pool would only
-    # add a queue in front of them. The health check makes it survive a restart of the database.
+    # A connection per thread, kept: ingest pays no connect. Threads are few and fixed, so a pool
+    # would only add a queue. The health check makes it survive a restart of the database.
     | {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -264,8 +249,8 @@ CELERY_BROKER_URL = env_secret("BROKER_URL") or valkey.broker_url(SOCKET_DIR)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a broker that is away is waited for, for ever
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    # A message taken by a worker that died comes back after this; it is longer than the longest task and costs nothing,
-    # since the next tick does the work first.
+    # A message taken by a worker that died comes back after this; it is longer than the longest
+    # task and costs nothing, since the next tick does the work first.
     "visibility_timeout": 300,
     "socket_connect_timeout": 2,
     "socket_timeout": 10,
@@ -275,13 +260,11 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_TASK_IGNORE_RESULT = True  # results are rows
 CELERY_TASK_ACKS_LATE = True  # every task is safe to repeat
 CELERY_TASK_DEFAULT_QUEUE = "tracebudget"
-CELERY_TASK_TIME_LIMIT = (
-    120  # an analysis that never returns is killed; the trace's lease hands it on
-)
+# An analysis that never returns is killed; the trace's lease hands it on.
+CELERY_TASK_TIME_LIMIT = 120
 CELERY_WORKER_CONCURRENCY = WORKER_PROCESSES
-CELERY_WORKER_PREFETCH_MULTIPLIER = (
-    1  # a message says "look at the rows": holding several helps nobody
-)
+# A message says "look at the rows": to hold several helps nobody.
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "tracebudget.beat:PatientScheduler"
@@ -289,9 +272,7 @@ CELERY_BEAT_SCHEDULE = {
     "analyze_due": {
         "task": "tracebudget.tasks.analyze_due",
         "schedule": 1.0,
-        "options": {
-            "expires": 1.0
-        },  # a tick that nobody took in time is stale: the next one does the same
+        "options": {"expires": 1.0},  # stale when the next one comes, which does the same
     },
     "create_partitions": {
         "task": "tracebudget.tasks.create_partitions",
@@ -300,26 +281,26 @@ CELERY_BEAT_SCHEDULE = {
     },
 }
 
-# ---- ingest: what one export may cost ---------------------------------------------------------------------------
+# ---- ingest: what one export may cost ------------------------------------------------------------
 
-# One export on the wire. A full collector batch (8,192 spans) is 2-4 MiB gzipped, about 11 MiB plain.
+# One export on the wire. A full collector batch (8,192 spans) is 2-4 MiB gzipped, 11 MiB plain.
 MAX_BODY_BYTES = env_int("TRACEBUDGET_MAX_BODY_BYTES", 16 * MIB)
-# The same inflated. JSON becomes about eight times that in Python objects, so this bounds the process.
+# The same inflated. JSON becomes eight times that in Python objects: this bounds the process.
 MAX_INFLATED_BYTES = env_int("TRACEBUDGET_MAX_INFLATED_BYTES", 32 * MIB)
 # One attribute value; more is cut and marked. Nobody reads more of a prompt on a page.
 MAX_VALUE_CHARS = env_int("TRACEBUDGET_MAX_VALUE_CHARS", 256 * KIB)
-# A span further ahead of our clock is refused: wrong unit or wrong clock, and it would be "the latest" for ever.
+# A span further ahead of our clock is refused: it would be "the latest" for ever.
 MAX_FUTURE_SECONDS = env_int("TRACEBUDGET_MAX_FUTURE_SECONDS", 24 * 3600)
-# Statement timeout of the store transaction. Exporters give up after 10 s and send again, so longer helps nobody.
+# Statement timeout of the store transaction. Exporters give up after 10 s and send again.
 STORE_TIMEOUT_MS = env_int("TRACEBUDGET_STORE_TIMEOUT_MS", 10_000)
 # What a 503 tells exporters to wait.
 RETRY_AFTER_SECONDS = env_int("TRACEBUDGET_RETRY_AFTER_SECONDS", 5)
-# How long a revoked key or a changed privacy setting may live on in another process; saves a query per export.
+# How long a revoked key or an old privacy setting may live on; saves a query an export.
 KEY_CACHE_SECONDS = env_int("TRACEBUDGET_KEY_CACHE_SECONDS", 5)
-# 32 random bytes, made on first use and kept outside the database: a stolen database does not give digests away.
+# 32 random bytes, made on first use: a stolen database alone does not give content away.
 DIGEST_KEY_FILE = Path(env_str("TRACEBUDGET_DIGEST_KEY_FILE", str(DATA_DIR / "digest.key")))
 
-# ---- analysis: when a trace is due ------------------------------------------------------------------------------
+# ---- analysis: when a trace is due ---------------------------------------------------------------
 
 # A trace whose root is here is analysed this long after its last new span.
 QUIET_SECONDS = env_int("TRACEBUDGET_QUIET_SECONDS", 2)

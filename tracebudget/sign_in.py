@@ -1,4 +1,4 @@
-"""Single-use, short-lived sign-in links: for the first visit, and for an owner who has no password."""
+"""Single-use, short-lived sign-in links: the way in on the first visit, without a password."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracebudget import models
 
 
 def create_sign_in_url(user: User, *, now: datetime) -> str:
-    """A URL that signs `user` in once, within `settings.SIGN_IN_LINK_TTL`. Only its digest is stored."""
+    """A URL that signs `user` in once, within SIGN_IN_LINK_TTL. Only its digest is stored."""
     token = secrets.token_urlsafe(32)
     models.SignInLink.objects.create(
         user=user, digest=_digest(token), expires_at=now + settings.SIGN_IN_LINK_TTL
@@ -23,7 +23,7 @@ def create_sign_in_url(user: User, *, now: datetime) -> str:
 
 
 def redeem(token: str, *, now: datetime) -> User | None:
-    """The user that the link signs in; None if it was used, has expired, or never was. Two at once: one wins."""
+    """The user that the link signs in; None if used, expired or unknown. Of two at once, one."""
     links = models.SignInLink.objects.filter(digest=_digest(token))
     usable = links.filter(used_at=None, expires_at__gt=now, user__is_active=True)
     return links.get().user if usable.update(used_at=now) else None

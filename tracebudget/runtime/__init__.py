@@ -1,1 +1,1 @@
-"""Everything `manage.py up` needs to run Tracebudget on one machine: embedded servers, child processes, first start."""
+"""What `manage.py up` is made of: embedded servers, child processes, the first start."""

@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 from tracebudget.runtime.errors import StartError
 
-EVERY_ADDRESS = {"0.0.0.0", "::"}  # to listen on, not to connect to
+# To listen on, not to connect to.
+EVERY_ADDRESS = {"0.0.0.0", "::"}  # noqa: S104
 
 
 def local_authority(host: str, port: int) -> str:
@@ -27,9 +28,8 @@ def require_free_port(host: str, port: int, *, setting: str) -> None:
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as probe:
-            probe.setsockopt(
-                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-            )  # a port that was just left is free
+            # as servers do: a port that was just left is free
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
         raise StartError(

@@ -1,4 +1,4 @@
-"""One child process: how it is started, and how it is ended together with everything that it started."""
+"""One child process: how it starts, and how it ends with everything that it started."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]  # where manage.py stands and modules
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program of ours. `user` is the system user that runs it, "" for our own; `stop_signal` ends it in good order."""
+    """A program of ours: `stop_signal` ends it in good order.
+
+    `user` is the system user that runs it, "" for the one that we are.
+    """
 
     name: str
     argv: tuple[str, ...]
@@ -41,7 +44,8 @@ def start(
         stdout=output,
         stderr=subprocess.STDOUT,
         pass_fds=inherit,
-        start_new_session=True,  # a Ctrl-C in the terminal reaches us alone; we end the children in order
+        # a Ctrl-C in the terminal reaches us alone; we end the children in order
+        start_new_session=True,
     )
 
 

@@ -18,7 +18,7 @@ STOP_SECONDS = 10  # the children of a killed `up` are gone well before
 
 @contextmanager
 def locked(data_dir: Path) -> Iterator[int]:
-    """Hold the directory; yields the descriptor that children inherit, so that it stays held until the last one ends.
+    """Hold the directory. Children inherit the yielded descriptor and hold it too, to the last.
 
     The kernel drops the lock with its last holder: a killed `up` leaves nothing to clean up.
     """

@@ -37,26 +37,28 @@ def make_first_project(credentials_file: Path, *, now: datetime) -> bool:
             "api_token": api_token,
             "sign_in_url": create_sign_in_url(owner, now=now),
         }
-        write_private(credentials_file, json.dumps(credentials, indent=2) + "\n")
+        _tell(credentials_file, credentials)
     return True
 
 
-def announcement(*, is_first: bool) -> str:
+def update_addresses(credentials_file: Path) -> None:
+    """Tell the addresses of this start, which may have other ports than the first."""
+    if credentials_file.exists():
+        told = json.loads(credentials_file.read_text())
+        _tell(credentials_file, told | addresses())
+
+
+def announcement(credentials_file: Path, *, is_first: bool) -> str:
     """Where to look, and last the line that scripts wait for."""
-    credentials = json.loads(settings.CREDENTIALS_FILE.read_text()) if is_first else {}
-    way_in = credentials.get(
-        "sign_in_url", f"{settings.URL}  (sign-in link: python manage.py sign_in_link)"
-    )
-    return "\n".join(
-        (
-            "",
-            f"  Look     {way_in}",
-            f"  Send     {addresses()['otlp_url']}/v1/traces",
-            f"  Keys     {settings.CREDENTIALS_FILE}",
-            "",
-            f"ready: {settings.URL}",
-        )
-    )
+    way_in = f"{settings.URL}  (a sign-in link: python manage.py sign_in_link)"
+    if is_first:
+        way_in = json.loads(credentials_file.read_text())["sign_in_url"]
+    return f"""
+  Look   {way_in}
+  Send   {addresses()["otlp_url"]}/v1/traces
+  Keys   {credentials_file}
+
+ready: {settings.URL}"""
 
 
 def addresses() -> dict[str, str]:
@@ -66,3 +68,7 @@ def addresses() -> dict[str, str]:
         "otlp_url": f"http://{local_authority(settings.HOST, settings.OTLP_PORT)}",
         "grpc_target": local_authority(settings.HOST, settings.GRPC_PORT),
     }
+
+
+def _tell(credentials_file: Path, credentials: dict[str, str]) -> None:
+    write_private(credentials_file, json.dumps(credentials, indent=2) + "\n")

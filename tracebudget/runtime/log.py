@@ -1,4 +1,4 @@
-"""The log: lines on standard error, as text for people or JSON for machines, and the one log that `up` makes of many."""
+"""The log, as text for people or JSON for machines, and the one log that `up` makes of many."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class MergedLog:
-    """Many processes' lines in one stream, each with its time and the name of its process. Safe between threads."""
+    """Many processes' lines in one stream, each with time and process. Safe between threads."""
 
     def __init__(self, stream: IO[str], *, as_json: bool) -> None:
         self._stream = stream

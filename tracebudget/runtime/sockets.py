@@ -1,4 +1,7 @@
-"""Where the embedded servers listen: Unix sockets that only we can open, so there is no port to clash and no password."""
+"""Where the embedded servers listen: Unix sockets that only we can open.
+
+So there is no port to clash, and no password to keep.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from pathlib import Path
 
 from tracebudget.runtime.errors import StartError
 
-# The kernel's limit for a socket's path is 103 bytes (macOS; 107 on Linux), less the longest name, "/.s.PGSQL.5432".
+# The kernel's limit for a socket's path is 103 bytes (macOS; 107 on Linux), less the longest name,
+# "/.s.PGSQL.5432".
 MAX_DIRECTORY_BYTES = 103 - 14
 
 
 def socket_directory(data_dir: Path) -> Path:
-    """`<data dir>/run`, or where that is too long for the kernel, a short path in the temporary directory."""
+    """`<data dir>/run`; where that is too long for the kernel, a short temporary path."""
     directory = data_dir / "run"
     if len(os.fsencode(directory)) <= MAX_DIRECTORY_BYTES:
         return directory
@@ -27,7 +31,8 @@ def make_socket_directory(directory: Path, *, owner: int) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if directory.lstat().st_uid not in {os.geteuid(), owner}:
         raise StartError(
-            f"{directory} belongs to another user. Remove it, or choose another TRACEBUDGET_DATA_DIR."
+            f"{directory} belongs to another user. "
+            "Remove it, or choose another TRACEBUDGET_DATA_DIR."
         )
     os.chown(directory, owner, -1)
     directory.chmod(0o700)

@@ -1,9 +1,11 @@
-"""What `up` does, in order: lock, check, servers, database, first start, programs, and then watch over them."""
+"""What `up` does, in order: lock, check, servers, database, first start, programs, watch."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from contextlib import closing
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import IO
 
@@ -12,24 +14,26 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.utils import timezone
 
+from kombu.exceptions import OperationalError as BrokerError
+
 from tracebudget import partition
 from tracebudget.celery import app as celery_app
 from tracebudget.runtime import postgres, programs, valkey
 from tracebudget.runtime.addresses import local_authority, require_free_port
 from tracebudget.runtime.data_dir import locked, make_secret
 from tracebudget.runtime.errors import StartError
-from tracebudget.runtime.first_start import announcement, make_first_project
+from tracebudget.runtime.first_start import announcement, make_first_project, update_addresses
 from tracebudget.runtime.log import MergedLog
 from tracebudget.runtime.sockets import make_socket_directory
 from tracebudget.runtime.supervisor import Supervisor
 
-# Together below 5 s, in which everything is down after a Ctrl-C. A worker that has nothing to do needs 2 s.
+# Together below 5 s: then all is down after a Ctrl-C. A worker with nothing to do needs 2 s.
 PROGRAM_GRACE_SECONDS, SERVER_GRACE_SECONDS = 3.3, 1.5
 POSTGRES_START_SECONDS = 120  # after a crash it first replays its log
 
 
 def run(stream: IO[str]) -> None:
-    """Start everything and keep it running until KeyboardInterrupt. StartError when something is in the way."""
+    """Start everything and keep it running until KeyboardInterrupt. StartError says why not."""
     log = MergedLog(stream, as_json=settings.LOG_FORMAT == "json")
     with locked(settings.DATA_DIR) as lock:
         make_secret(settings.SECRET_KEY_FILE)
@@ -46,7 +50,7 @@ def run(stream: IO[str]) -> None:
                 grace=PROGRAM_GRACE_SECONDS,
             )
             supervisor.watch(until=_all_ready())
-            log.announce(announcement(is_first=is_first))
+            log.announce(announcement(settings.CREDENTIALS_FILE, is_first=is_first))
             supervisor.watch()
         finally:
             _ignore_signals()  # a second Ctrl-C must not interrupt the stop
@@ -77,7 +81,7 @@ def _start_servers(supervisor: Supervisor, log: MergedLog) -> None:
 
 
 def _prepare_database(log: MergedLog) -> bool:
-    """Migrate, make the coming days' partitions and the first project. Whether this was the first start."""
+    """Migrate, make the coming days' partitions and the first project. Whether it made one."""
     try:
         connection.ensure_connection()
     except OperationalError as error:
@@ -88,6 +92,7 @@ def _prepare_database(log: MergedLog) -> bool:
     now = timezone.now()
     partition.create_ahead(now)
     is_first = make_first_project(settings.CREDENTIALS_FILE, now=now)
+    update_addresses(settings.CREDENTIALS_FILE)
     connection.close()
     return is_first
 
@@ -97,7 +102,7 @@ def _all_ready() -> Callable[[], bool]:
     waiting = [
         lambda: _is_ready(settings.PORT),
         lambda: _is_ready(settings.OTLP_PORT),
-        lambda: bool(celery_app.control.ping(timeout=0.5)),
+        _worker_answers,
     ]
 
     def all_ready() -> bool:
@@ -109,11 +114,18 @@ def _all_ready() -> Callable[[], bool]:
 
 
 def _is_ready(port: int) -> bool:
+    with closing(HTTPConnection(local_authority(settings.HOST, port), timeout=1)) as probe:
+        try:
+            probe.request("GET", "/readyz")
+            return probe.getresponse().status == HTTPStatus.OK
+        except (OSError, HTTPException):
+            return False
+
+
+def _worker_answers() -> bool:
     try:
-        probe = HTTPConnection(local_authority(settings.HOST, port), timeout=1)
-        probe.request("GET", "/readyz")
-        return probe.getresponse().status == 200
-    except (OSError, HTTPException):
+        return bool(celery_app.control.ping(timeout=0.5))
+    except BrokerError:
         return False
 
 

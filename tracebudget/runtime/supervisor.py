@@ -1,4 +1,4 @@
-"""Keeps child processes running: starts them, merges their logs, restarts what ends, stops them all in time."""
+"""Keeps child processes running: starts, merges logs, restarts what ends, stops in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEALTHY_SECONDS = 60.0  # a child that lived this long starts again from the fir
 
 
 class Child:
-    """A command and the process that runs it at the moment. Between two processes, `process` is the dead one."""
+    """A command and the process that runs it. Between two of them, `process` is the dead one."""
 
     def __init__(self, command: Command, *, log: MergedLog, inherit: Iterable[int]) -> None:
         self.command = command
@@ -43,7 +43,7 @@ class Child:
                 self._log.write(self.command.name, line.decode(errors="replace").rstrip())
 
     def revive(self) -> None:
-        """Start the process again if it ended; not at once, and less and less often while it keeps ending."""
+        """Start the process again if it ended: not at once, and ever later if it keeps ending."""
         now = time.monotonic()
         if self._due is not None:
             if now >= self._due:
@@ -65,7 +65,7 @@ class Child:
 
 
 class Supervisor:
-    """The child processes of one `up`. Not for threads: children must be started by the main one (see tether.py)."""
+    """The child processes of one `up`. For the main thread only: they end with it (tether.py)."""
 
     def __init__(self, log: MergedLog, *, inherit: Iterable[int] = ()) -> None:
         self._log = log
@@ -73,7 +73,10 @@ class Supervisor:
         self._layers: list[tuple[list[Child], float]] = []
 
     def start(self, *commands: Command, grace: float) -> None:
-        """Start a layer: commands that may need those started before. To end, each has `grace` seconds, then SIGKILL."""
+        """Start a layer: commands that may need those started before.
+
+        To end, they have `grace` seconds; then they are killed.
+        """
         layer: list[Child] = []
         self._layers.append((layer, grace))
         for command in commands:
@@ -86,7 +89,7 @@ class Supervisor:
         return chain.from_iterable(layer for layer, _ in self._layers)
 
     def watch(self, *, until: Callable[[], bool] = lambda: False) -> None:
-        """Restart what ends, until `until` says so; without it, until an exception (Ctrl-C) comes."""
+        """Restart what ends until `until` is true; without it, until an exception (Ctrl-C)."""
         while not until():
             for child in self._children():
                 child.revive()

@@ -1,8 +1,9 @@
 """Start a command that ends when we end: `python -I -S tether.py PARENT SIGNAL USER COMMAND...`.
 
-Linux sends SIGNAL to the command when process PARENT ends, even by SIGKILL; other systems only start the command.
-USER "" stays who we are. This is a program, not a `preexec_fn`: Python code between fork and exec can deadlock in a
-process that has threads. It needs the standard library alone, so it costs 20 ms.
+Linux sends SIGNAL to the command when process PARENT ends, even by SIGKILL; other systems only
+start the command. USER "" stays who we are. This is a program, not a `preexec_fn`: Python code
+between fork and exec can deadlock in a process that has threads. It needs the standard library
+alone, so it costs 20 ms.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def become(user: str) -> None:
-    """Give up root for `user`. Before `die_with_parent`: the kernel forgets its promise when the user changes."""
+    """Give up root for `user`. Comes first: a change of user undoes `die_with_parent`."""
     entry = pwd.getpwnam(user)
     os.initgroups(user, entry.pw_gid)
     os.setgid(entry.pw_gid)

@@ -1,4 +1,4 @@
-"""The embedded Valkey: the Celery broker. It keeps nothing on disk, since a lost message only costs a tick."""
+"""The embedded Valkey: the Celery broker. Nothing on disk, since a lost message costs a tick."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-# Plotly adds an empty <style> element and fills it by script, which only the hash of the empty text permits.
+# Plotly adds an empty <style> element and fills it by script; the hash of "" permits that.
 EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
 POLICY = "; ".join(
     (

@@ -1,4 +1,4 @@
-"""Serves the browser's half of Plotly, `vendor/plotly.min.js`, from the installed `plotly` package: nothing is vendored."""
+"""The browser's half of Plotly, `vendor/plotly.min.js`, from the installed `plotly` package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILE_NAME = "plotly.min.js"
 
 
 class PlotlyFinder(BaseFinder):
-    """A static-files finder for that one file; the package's folder holds more that nobody asks for."""
+    """A static-files finder for that one file; the package holds more that nobody asks for."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.storage = FileSystemStorage(package_folder("plotly") / "package_data")

@@ -22,7 +22,7 @@ sign_out = LogoutView.as_view()
 @never_cache
 @require_GET
 def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Sign in whoever follows the link first. A browser that only looks ahead does not use it up."""
+    """Sign in whoever follows the link first. A browser that only looks ahead uses nothing up."""
     if "prefetch" in request.headers.get("Sec-Purpose", ""):
         return HttpResponse(status=503)
     user = redeem(token, now=timezone.now())

@@ -1,4 +1,4 @@
-"""`manage.py up`: everything on this machine, with nothing to install: servers, migrations, first start, programs."""
+"""`manage.py up`: start everything on this machine, with nothing to install."""
 
 from __future__ import annotations
 

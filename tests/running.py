@@ -1,0 +1,120 @@
+"""The product itself: `manage.py up` in a data directory and on ports of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+START_SECONDS = 60  # a first start takes 4 s; CI machines are slow and busy
+OURS = ("TRACEBUDGET_", "DATABASE_URL", "BROKER_URL", "DJANGO_SETTINGS_MODULE")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+class RunningUp:
+    """One data directory and its ports; `start` and `stop` as often as a test likes."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.ports = {
+            name: free_port()
+            for name in ("TRACEBUDGET_PORT", "TRACEBUDGET_OTLP_PORT", "TRACEBUDGET_GRPC_PORT")
+        }
+        self.lines: list[str] = []
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.ports['TRACEBUDGET_PORT']}"
+
+    @property
+    def otlp_url(self) -> str:
+        return f"http://127.0.0.1:{self.ports['TRACEBUDGET_OTLP_PORT']}"
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        told: dict[str, str] = json.loads((self.data_dir / "credentials.json").read_text())
+        return told
+
+    def environment(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+        ports = {name: str(port) for name, port in self.ports.items()}
+        return inherited | ports | {"TRACEBUDGET_DATA_DIR": str(self.data_dir)}
+
+    def start(self) -> None:
+        """Start, and return at once."""
+        self.lines.clear()
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "up", "--no-demo"],
+            cwd=ROOT,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True).start()
+
+    def start_and_wait(self) -> None:
+        self.start()
+        self.wait_for(f"ready: {self.url}")
+
+    def wait_for(self, text: str) -> None:
+        """Until a line contains `text`. AssertionError with the whole log when none does."""
+        deadline = time.monotonic() + START_SECONDS
+        while not any(text in line for line in self.lines):
+            log = "".join(self.lines)
+            assert self.running.poll() is None, f"ended without saying {text!r}:\n{log}"
+            assert time.monotonic() < deadline, f"never said {text!r}:\n{log}"
+            time.sleep(0.05)
+
+    @property
+    def running(self) -> subprocess.Popen[str]:
+        assert self.process is not None
+        return self.process
+
+    def children(self) -> list[psutil.Process]:
+        """Every process below `up`."""
+        return psutil.Process(self.running.pid).children(recursive=True)
+
+    def child(self, word: str) -> psutil.Process:
+        """The direct child that is called `word`, or has it on its command line."""
+        below = psutil.Process(self.running.pid).children()
+        return next(child for child in below if word in {child.name(), *child.cmdline()})
+
+    def manage(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Another command of manage.py in the same environment."""
+        return subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=ROOT,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def stop(self) -> None:
+        """End it, however it is; nothing to do when it has ended."""
+        if self.running.poll() is None:
+            self.running.send_signal(signal.SIGTERM)
+        self.running.wait(timeout=10)
+
+    def _read(self, output: IO[Any]) -> None:
+        with output:
+            for line in output:
+                self.lines.append(line)

@@ -1,0 +1,188 @@
+"""The house rules that no reader should have to check: who imports whom, how long things get.
+
+The pipeline's imports point towards the core (docs/architecture.md):
+
+    edges: ingest  web  commands  alerts        shell: tasks, beat, runtime
+                \\    \\     |       /             /
+                 pipeline, queries, store, keys, ...
+                            |
+                       core (standard library only)
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("tracebudget", "ingest")
+MAX_FUNCTION_LINES = 60
+
+# The schema, and how its rows are made of the core's values.
+ROWS = ("models", "partition", "conclusions", "packing")
+
+# What each part may import of ours, named without the leading "tracebudget.". A part may always
+# import itself. The longest name that fits a module is its part.
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "core": (),
+    "models": ("core",),
+    "partition": ("models",),
+    "packing": ("core",),
+    "conclusions": ("models", "core", "packing"),
+    "keys": ("models",),
+    "sign_in": ("models",),
+    "store": (*ROWS, "core"),
+    "queries": (*ROWS, "core"),
+    "wording": ("core",),
+    "alerts": ("models", "core", "wording"),
+    "pipeline": ("store", "conclusions", "core", "alerts.dispatch"),
+    "tasks": ("pipeline", "store", "partition", "alerts.dispatch"),
+    "ingest": ("core.span", "core.dialects", "core.content", "store", "models", "keys"),
+    "web": (
+        "queries", "store", "core", "wording", "alerts.channel", "models", "keys", "sign_in",
+        "runtime.packages",
+    ),
+    "templatetags": ("core", "wording"),
+    "management": (
+        "core", "ingest.otlp", "pipeline", "store", "models", "keys", "partition", "sign_in",
+        "runtime",
+    ),
+    "runtime": ("models", "keys", "partition", "sign_in", "celery"),
+    "migrations": ("models", "partition"),
+    "settings": ("runtime",),
+    "otlp_settings": ("settings",),
+    "urls": ("probes", "ingest.urls", "web.urls"),
+    "otlp_urls": ("probes", "ingest.urls"),
+    "apps": ("celery",),
+    "beat": (), "celery": (), "probes": (), "wsgi": (), "otlp_wsgi": (),
+}  # fmt: skip
+
+# Libraries that belong to one side. Others are free, but for the core, which has none.
+ONLY_FOR = {
+    "celery": ("tasks", "beat", "celery"),
+    "kombu": ("beat", "runtime"),
+    "google": ("ingest",),
+    "opentelemetry": ("ingest", "management"),
+    "granian": (),  # started, never imported
+    "plotly": (),  # its file is served, its Python is for tests
+}
+
+
+def modules() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    """`ingest.views`, and `core.span` for tracebudget/core/span.py."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    name = ".".join(part for part in parts if part != "__init__")
+    return name.removeprefix("tracebudget").removeprefix(".")
+
+
+def part_of(name: str) -> str:
+    return max((part for part in MAY_IMPORT if is_within(name, part)), key=len, default="")
+
+
+def is_within(name: str, part: str) -> bool:
+    return name == part or name.startswith(part + ".")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Full names of what a file imports; `from a import b` counts as `a.b`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide where a name comes from"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def breaks_the_law(name: str, imported: str) -> bool:
+    part, library = part_of(name), imported.partition(".")[0]
+    if library == "__future__":
+        return False
+    if library in PACKAGES:
+        ours = imported.removeprefix("tracebudget.")
+        allowed = (part, *MAY_IMPORT[part])
+        return not any(is_within(ours, other) for other in allowed)
+    if part == "core":
+        return library not in sys.stdlib_module_names
+    return part not in ONLY_FOR.get(library, (part,))
+
+
+@pytest.mark.parametrize("path", modules(), ids=module_name)
+def test_imports_point_towards_the_core(path: Path) -> None:
+    name = module_name(path)
+    if not name:
+        return  # tracebudget/__init__.py, which has a test of its own
+    assert part_of(name), f"{name} has no place in MAY_IMPORT"
+    assert [imported for imported in imports(path) if breaks_the_law(name, imported)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "imported"),
+    [
+        ("core.span", "django.db.models"),
+        ("core.span", "tracebudget.models.Trace"),
+        ("ingest.views", "tracebudget.tasks.analyze_due"),
+        ("ingest.views", "celery.shared_task"),
+        ("web.views", "ingest.otlp"),
+        ("pipeline", "celery.shared_task"),
+        ("store", "google.protobuf.message"),
+    ],
+)
+def test_the_law_has_teeth(name: str, imported: str) -> None:
+    assert breaks_the_law(name, imported)
+
+
+def test_package_is_empty_so_that_the_core_can_be_imported_alone() -> None:
+    assert (ROOT / "tracebudget" / "__init__.py").read_text() == ""
+
+
+def test_core_runs_in_a_bare_interpreter() -> None:
+    """Without site-packages: whatever the core imports must be in the standard library."""
+    names = [module_name(path) for path in modules() if module_name(path).startswith("core")]
+    code = f"""
+import importlib, sys
+sys.path.insert(0, {str(ROOT)!r})
+for name in {names!r}:
+    importlib.import_module("tracebudget." + name)
+assert not {{"django", "celery"}} & set(sys.modules)
+print("imported", len({names!r}))
+"""
+    result = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.stdout == f"imported {len(names)}\n", result.stderr
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+@pytest.mark.parametrize("path", modules(), ids=module_name)
+def test_functions_fit_on_a_screen(path: Path) -> None:
+    lengths = {
+        function.name: (function.end_lineno or 0) - function.lineno + 1
+        for function in functions(path)
+    }
+    assert {name for name, length in lengths.items() if length > MAX_FUNCTION_LINES} == set()
+
+
+@pytest.mark.parametrize("path", modules(), ids=module_name)
+def test_no_import_hides_in_a_function(path: Path) -> None:
+    """But in AppConfig.ready(), which Django wants there."""
+    hidden = {
+        function.name
+        for function in functions(path)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert hidden <= ({"ready"} if path.name == "apps.py" else set())
