@@ -14,6 +14,8 @@ from typing import Any
 
 from tracebudget.core import detectors  # noqa: F401  (registers the rules)
 from tracebudget.core.budget import Budget, Judgement, call_tpot_ns, check_request
+from tracebudget.core.detectors.quality import quality_notes
+from tracebudget.core.declared import NOTHING_DECLARED, Declared
 from tracebudget.core.finding import Finding, TriageStep, find
 from tracebudget.core.fit import Profile
 from tracebudget.core.identity import Identity, identify
@@ -72,13 +74,19 @@ class Analysis:
 
 
 def analyze(
-    spans: Iterable[Span], *, budgets: Sequence[Budget] = (), profile: Profile | None = None, project: str = "default"
+    spans: Iterable[Span],
+    *,
+    budgets: Sequence[Budget] = (),
+    profile: Profile | None = None,
+    declared: Declared = NOTHING_DECLARED,
+    project: str = "default",
 ) -> Analysis:
     """Analyse the spans of one trace. Raises ValueError for no spans; whatever else is wrong is a finding."""
     report = build_report(spans, profile)
     identity = identify(report)
     judgements = check_request(report, budgets)
-    findings, triage = find(report, judgements)
+    report.notes.extend(quality_notes(report))
+    findings, triage = find(report, judgements, declared)
     return Analysis(project, report, identity, tuple(judgements), findings, triage)
 
 

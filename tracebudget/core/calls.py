@@ -69,6 +69,7 @@ def join_calls(tree: Tree) -> None:
             _settle(_join_twins(below, tree))
         else:
             exposed[id(node)] = below
+    _settle(exposed.get(id(tree.root), ()))
 
 
 def _settle(calls: Sequence[Node]) -> None:
@@ -104,12 +105,12 @@ def _decide(outer: Node, below: list[Node]) -> list[Node]:
 
 def _decide_server(server: Node, below: list[Node]) -> list[Node]:
     """A gateway above an engine: the engine's own figures matter, the gateway is the outer interval."""
-    inner = [call for call in below if _is_server(call)]
+    inner, clients = [call for call in below if _is_server(call)], [call for call in below if not _is_server(call)]
     if inner and server.step is not None and inner[0].step is not None:
         server.step = replace(server.step, model=_filled(_facts(server), _facts(inner[0]), inner[0].start - server.start))
     for call in inner:
         _absorb(call, server)
-    return [server, *(call for call in below if not _is_server(call))]
+    return [server, *clients]
 
 
 def _facts(node: Node) -> ModelFacts:
@@ -139,8 +140,8 @@ def _filled(own: ModelFacts, other: ModelFacts, shift_ns: int) -> ModelFacts:
     shifted = tuple(replace(claim, after_ns=claim.after_ns + shift_ns) for claim in other.ttft_claims)
     values = {
         name: getattr(own, name) if getattr(own, name) is not None else getattr(other, name)
-        for name in ("model", "provider", "streamed", "attempt_start_ns", "queue_ns", "prefill_ns", "decode_ns",
-                     "response_id", "finish_reason")
+        for name in ("model", "provider", "streamed", "attempt_start_ns", "queue_ns", "prefill_ns", "decode_ns", "tpot_ns",
+                     "response_id", "finish_reason", "attempts")
     }  # fmt: skip
     return ModelFacts(tokens=_filled_tokens(own.tokens, other.tokens), ttft_claims=own.ttft_claims + shifted, **values)
 

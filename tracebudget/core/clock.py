@@ -44,6 +44,8 @@ def extend_launcher(tree: Tree) -> None:
     work = [n for n in tree.nodes if n.step is not None and n.step.kind in COUNTED and n is not root and not n.detached]
     if root.is_placeholder or not work or root.end >= min(node.end for node in work):
         return
+    if min(node.start for node in work) < root.start:
+        return  # what was there before the root was not launched by it
     tree.notes.append(Note("launcher_root", (root.id,), {"ended_after_ns": root.duration}))
     for node in work:
         for above in ancestors(node):

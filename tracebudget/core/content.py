@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -38,7 +39,7 @@ ANSWER_KEYS = (
     "mlflow.spanOutputs", "response_data", "haystack.agent.step.llm.output", "haystack.component.output",
     "gcp.vertex.agent.llm_response", "lmnr.span.output", "traceloop.entity.output", "output.value",
 )  # fmt: skip
-ANSWER_EVENTS = ("gen_ai.choice", "gen_ai.assistant.message", "gen_ai.client.inference.operation.details")
+ANSWER_EVENTS = {"gen_ai.choice": None, "gen_ai.client.inference.operation.details": "gen_ai.output.messages"}
 
 MAX_NODES = 4000  # of an answer searched for tool requests: beyond it lies text, and a hostile answer must end
 MAX_MESSAGES = 256  # of a prompt whose prefixes are kept; more are covered by the last digest alone
@@ -231,7 +232,10 @@ def _answers(span: Span) -> Iterator[Any]:
             yield parsed(value)
     for event in span.events:
         if event.name in ANSWER_EVENTS and event.attributes:
-            yield [parsed(value) for value in event.attributes.values() if not is_redacted(value)]
+            only = ANSWER_EVENTS[event.name]
+            answers = [value for key, value in event.attributes.items() if only in (None, key) and not is_redacted(value)]
+            if answers:
+                yield [parsed(value) for value in answers]
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,7 +284,7 @@ def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | N
     if key == "input" and kind is None and "toolName" not in node and inner is None:
         return None  # a component's input is no tool call
     canonical, ok = canonical_arguments(node[key])
-    return ToolRequest(name, call_id, ok and kind != "invalid_tool_call", digest(canonical))
+    return ToolRequest(name, call_id, ok is not False and kind != "invalid_tool_call", digest(canonical))
 
 
 REQUEST_TYPES = frozenset({
@@ -298,11 +302,10 @@ def _text(value: Any) -> str | None:
 def _tool_content(span: Span, dialect: Dialect, digest: Fingerprint) -> Content:
     arguments = _all(span, dialect.candidates("tool_arguments"))
     result = read_fact(span, dialect.candidates("tool_result"))
-    text = None if not arguments else canonical_arguments(arguments[0])
-    broken = any(not canonical_arguments(value)[1] for value in arguments)
+    read = [canonical_arguments(value) for value in arguments]
     return Content(
-        arguments=digest(text[0]) if text else None,
-        arguments_parsed=not broken if text else None,
+        arguments=digest(read[0][0]) if read else None,
+        arguments_parsed=False if any(ok is False for _, ok in read) else (read[0][1] if read else None),
         result_length=len(_as_text(result.value)) if result else None,
         result_is_error=result is not None and says_error(parsed(result.value)),
     )
@@ -313,17 +316,29 @@ def _all(span: Span, candidates: tuple[Candidate, ...]) -> list[Any]:
     return [fact.value for fact in facts if fact is not None]
 
 
-def canonical_arguments(value: Any) -> tuple[bytes, bool]:
-    """Arguments in one spelling, and whether they are JSON. Wrappers of a single text are looked into."""
+def canonical_arguments(value: Any) -> tuple[bytes, bool | None]:
+    """Arguments in one spelling, and whether they are JSON; None for plain text, of which nobody said that it were.
+
+    Wrappers of a single text are looked into; Python's spelling of a mapping (LangChain) is no broken JSON.
+    """
     body = parsed(value) if isinstance(value, str) else value
-    if body is None:
-        return _as_text(value).encode("utf-8", "replace"), False
+    if body is None and isinstance(value, str):
+        is_broken = value.lstrip()[:1] in ("{", "[") and not _is_python_literal(value)
+        return value.encode("utf-8", "replace"), None if not is_broken else False
     if isinstance(body, Mapping) and "INVALID_JSON" in body:  # Pydantic AI's mark
         return _as_text(body["INVALID_JSON"]).encode("utf-8", "replace"), False
     wrapped = _wrapped_text(body)
     if wrapped is not None:
         return canonical_arguments(wrapped)
     return json.dumps(body, sort_keys=True, default=str).encode("utf-8", "replace"), True
+
+
+def _is_python_literal(text: str) -> bool:
+    try:
+        literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 def _wrapped_text(body: Any) -> str | None:

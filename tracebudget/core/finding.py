@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from tracebudget.core.budget import Judgement
+from tracebudget.core.declared import NOTHING_DECLARED, Declared
 from tracebudget.core.report import Report, Turn
 from tracebudget.core.tree import Node, Note
 
@@ -71,6 +72,8 @@ class Case:
 
     report: Report
     budgets: tuple[Judgement, ...]
+    declared: Declared = NOTHING_DECLARED
+    states: dict[int, State] = field(default_factory=dict)  # of the steps already investigated
 
     def limit(self, metric: str) -> int | None:
         return next((b.limit for b in self.budgets if b.metric == metric), None)
@@ -96,14 +99,21 @@ def detector(code: str, *, step: int) -> Callable[[Detector], Detector]:
 
 
 def performance(
-    case: Case, code: str, nodes: Sequence[Node], *, turn: Turn | None, saving_ns: int | None, **evidence: Any
+    case: Case,
+    code: str,
+    nodes: Sequence[Node],
+    *,
+    turn: Turn | None,
+    saving_ns: int | None,
+    severity: Severity | None = None,
+    **evidence: Any,
 ) -> Finding:
-    """A performance finding of the detector registered under `code`."""
+    """A performance finding of the detector registered under `code`; its severity follows from the saving."""
     return Finding(
         code=code,
         kind=Kind.PERFORMANCE,
         step=DETECTORS[code][0],
-        severity=severity_of(saving_ns, case.report.end_to_end),
+        severity=severity or severity_of(saving_ns, case.report.end_to_end),
         turn=turn.index if turn is not None else None,
         span_ids=tuple(node.id for node in nodes),
         saving_ns=saving_ns,
@@ -120,37 +130,54 @@ def severity_of(saving_ns: int | None, end_to_end_ns: int) -> Severity:
     return Severity.CRITICAL if saving_ns >= CRITICAL_SHARE * end_to_end_ns else Severity.WARNING
 
 
-def find(report: Report, budgets: Sequence[Judgement]) -> tuple[tuple[Finding, ...], tuple[TriageStep, ...]]:
+def find(
+    report: Report, budgets: Sequence[Judgement], declared: Declared = NOTHING_DECLARED
+) -> tuple[tuple[Finding, ...], tuple[TriageStep, ...]]:
     """All findings in the order of investigation, data quality last, and the six steps."""
-    case = Case(report, tuple(budgets))
-    verdicts = {code: list(rule(case)) for code, (_, rule) in sorted(DETECTORS.items())}
-    found = [item for verdict in verdicts.values() for item in verdict if isinstance(item, Finding)]
-    found.sort(key=lambda f: (f.step or 0, -(f.saving_ns or 0), f.code, f.turn if f.turn is not None else -1, f.span_ids))
-    quality = sorted(map(_from_note, _merged(report.notes)), key=lambda f: (f.code, f.span_ids))
-    return (*found, *quality), tuple(_triage(verdicts))
-
-
-def _merged(notes: Iterable[Note]) -> list[Note]:
-    """One note a code and set of spans."""
-    return list({(note.code, note.span_ids): note for note in notes}.values())
-
-
-def _from_note(note: Note) -> Finding:
-    return Finding(note.code, Kind.DATA_QUALITY, None, Severity.INFO, None, note.span_ids, None, dict(note.evidence))
+    case = Case(report, tuple(budgets), declared)
+    found: list[Finding] = []
+    steps: list[TriageStep] = []
+    for step in STEPS:
+        verdicts = {code: list(rule(case)) for code, (at, rule) in sorted(DETECTORS.items()) if at == step}
+        found += _ordered(item for verdict in verdicts.values() for item in verdict if isinstance(item, Finding))
+        steps.append(_triage_step(step, verdicts))
+        case.states[step] = steps[-1].state
+    quality = sorted(map(_from_note, _merged(report.notes)), key=lambda f: f.code)
+    return (*found, *quality), tuple(steps)
 
 
 STEPS = (1, 2, 3, 4, 5, 6)
 
 
-def _triage(verdicts: dict[str, list[Finding | Unknown]]) -> Iterable[TriageStep]:
+def _ordered(found: Iterable[Finding]) -> list[Finding]:
+    """The largest saving first."""
+    return sorted(found, key=lambda f: (-(f.saving_ns or 0), f.code, -1 if f.turn is None else f.turn, f.span_ids))
+
+
+def _triage_step(step: int, verdicts: dict[str, list[Finding | Unknown]]) -> TriageStep:
     """Found beats unknown, unknown beats clear."""
-    for step in STEPS:
-        mine = {code: verdict for code, verdict in verdicts.items() if DETECTORS[code][0] == step}
-        codes = tuple(code for code, verdict in mine.items() if any(isinstance(v, Finding) for v in verdict))
-        whys = [item.why for verdict in mine.values() for item in verdict if isinstance(item, Unknown)]
-        if codes:
-            yield TriageStep(step, State.FOUND, codes, None)
-        elif whys:
-            yield TriageStep(step, State.UNKNOWN, (), whys[0])
-        else:
-            yield TriageStep(step, State.CLEAR, (), None)
+    codes = tuple(code for code, verdict in verdicts.items() if any(isinstance(v, Finding) for v in verdict))
+    whys = [item.why for verdict in verdicts.values() for item in verdict if isinstance(item, Unknown)]
+    if codes:
+        return TriageStep(step, State.FOUND, codes, None)
+    return TriageStep(step, State.UNKNOWN, (), whys[0]) if whys else TriageStep(step, State.CLEAR, (), None)
+
+
+MAX_SPAN_IDS = 100  # of one data-quality finding; `count` says how many there were
+
+
+def _merged(notes: Iterable[Note]) -> list[Note]:
+    """One finding a code, whatever the number of spans: the first one's evidence and how often."""
+    by_code: dict[str, dict[tuple[str, ...], Note]] = {}
+    for note in notes:
+        by_code.setdefault(note.code, {}).setdefault(note.span_ids, note)
+    return [_merge(code, sorted(of_code.values(), key=lambda n: n.span_ids)) for code, of_code in by_code.items()]
+
+
+def _merge(code: str, notes: Sequence[Note]) -> Note:
+    ids = list(dict.fromkeys(span_id for note in notes for span_id in note.span_ids))
+    return Note(code, tuple(ids[:MAX_SPAN_IDS]), {**notes[0].evidence, "count": len(ids)})
+
+
+def _from_note(note: Note) -> Finding:
+    return Finding(note.code, Kind.DATA_QUALITY, None, Severity.INFO, None, note.span_ids, None, dict(note.evidence))

@@ -1,11 +1,14 @@
-"""The robust estimate behind `inferred`: what this app's and model's other calls say about prefill and decode."""
+"""The robust estimate behind `inferred`, and the medians of an app: what its other requests say about this one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from statistics import median
 
 from tracebudget.core.tokens import Tokens
+
+MIN_POINTS = 3  # below it a slope is two guesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +30,35 @@ class CallFit:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is known of an app from its other requests."""
+    """What is known of an app from its other requests. `simple_ns`: median time of simple requests, by model."""
 
     fits: Mapping[str, CallFit] = field(default_factory=dict)
+    median_input_tokens: int | None = None
+    simple_ns: Mapping[str, int] = field(default_factory=dict)
 
     def document(self) -> dict[str, object]:
         """The profile as the analysis object shows it."""
-        return {"fits": {model: asdict(fit) for model, fit in sorted(self.fits.items())}}
+        return {
+            "fits": {model: asdict(fit) for model, fit in sorted(self.fits.items())},
+            "median_input_tokens": self.median_input_tokens,
+            "simple_ns": dict(sorted(self.simple_ns.items())),
+        }
 
     def estimate(self, model: str | None, tokens: Tokens, duration_ns: int) -> int | None:
         """The inferred end of prefill, from the call's start; None where no fit applies."""
         fit = self.fits.get(model or "")
         return fit.prefill_ns(tokens, duration_ns) if fit is not None and duration_ns > 0 else None
+
+    def faster_model(self, model: str | None) -> tuple[str, int, int] | None:
+        """(name, own median, its median) of the model that answers simple requests fastest, if that is another."""
+        own = self.simple_ns.get(model or "")
+        if own is None:
+            return None
+        name, fastest = min(self.simple_ns.items(), key=lambda item: (item[1], item[0]))
+        return (name, own, fastest) if fastest < own else None
+
+
+def slope(points: Sequence[tuple[int, int]]) -> float | None:
+    """Theil-Sen: the median of the slopes between all pairs with different x; None for fewer than three points."""
+    pairs = [(x2 - x1, y2 - y1) for i, (x1, y1) in enumerate(points) for x2, y2 in points[i + 1 :] if x1 != x2]
+    return median(dy / dx for dx, dy in pairs) if len(points) >= MIN_POINTS and pairs else None

@@ -38,7 +38,7 @@ def identify(report: Report) -> Identity:
     state, reason = _state(report.tree)
     return Identity(
         app=_app(root),
-        name=root.span.name,
+        name=root.children[0].span.name if root.is_placeholder else root.span.name,
         environment=_text(resource.get("deployment.environment.name") or resource.get("deployment.environment")),
         version=_text(resource.get("service.version")),
         session_id=_session(report),
@@ -82,15 +82,23 @@ def _agents(report: Report) -> Iterable[str]:
 
 
 def _session(report: Report) -> str | None:
-    """The root's conversation id, else the first that a span names. Others beside it are noted."""
-    found = [(node, session) for node in report.tree.nodes if (session := session_of(node.span)) is not None]
+    """The root's conversation id, else the first that a span names. An agent that another one called may hold a
+    conversation of its own; several side by side are noted."""
+    found: list[tuple[str, str]] = []  # (span id, session) of spans with no session above them
+    below: set[int] = set()
+    for node in report.tree.nodes:
+        if node.parent is not None and id(node.parent) in below:
+            below.add(id(node))
+        elif (session := session_of(node.span)) is not None:
+            below.add(id(node))
+            found.append((node.id, session))
     if not found:
         return None
-    chosen = found[0][1]
-    others = tuple(sorted({node.id for node, session in found if session != chosen}))
-    if others:
-        report.notes.append(Note("session_conflict", others, {"sessions": len({session for _, session in found})}))
-    return chosen
+    sessions = {session for _, session in found}
+    if len(sessions) > 1:
+        ids = tuple(sorted(span_id for span_id, session in found if session != found[0][1]))
+        report.notes.append(Note("session_conflict", ids, {"sessions": len(sessions)}))
+    return found[0][1]
 
 
 def session_of(span: Span) -> str | None:

@@ -242,11 +242,14 @@ def _cut_at_turns(
 def _turns_of_steps(
     steps: Sequence[Node], runs_at: dict[int, Run | None], by_run: dict[int, list[Turn]]
 ) -> dict[int, Turn | None]:
-    """The turn of each step: that of the run strictly above it. None in the background and outside every run."""
+    """The turn of each step: that of the run strictly above it. None in the background and outside every run.
+
+    A call or tool that is the whole request stands in its own turn; an agent that nobody called in none.
+    """
     turn_of: dict[int, Turn | None] = {}
     for node in steps:
         run = runs_at[id(node)]
-        if run is not None and run.top is node:
+        if run is not None and run.top is node and (run.parent is not None or _is_actor(node)):
             run = run.parent
         if run is None or node.background:
             turn_of[id(node)] = None
@@ -254,6 +257,10 @@ def _turns_of_steps(
             number = run.turn_of.get(id(node))
             turn_of[id(node)] = by_run[id(run)][turn_at(run, node.start) if number is None else number]
     return turn_of
+
+
+def _is_actor(node: Node) -> bool:
+    return node.step is not None and node.step.kind in {StepKind.AGENT, StepKind.WORKFLOW}
 
 
 def _nest(runs: Sequence[Run], by_run: dict[int, list[Turn]], turn_of: dict[int, Turn | None]) -> None:
@@ -290,22 +297,35 @@ def union_ns(spans: Iterable[tuple[int, int]]) -> int:
 def _busy(
     tree: Tree, attribution: Attribution, path: Sequence[tuple[PathSlice, Turn | None]]
 ) -> dict[SegmentKind, int]:
-    """The sum of the steps' own durations: what each spent itself, without the steps below it."""
+    """The sum of the steps' own durations: what each spent itself, without the steps below it. Spans are clipped to
+    their parents as in the walk; no segment was busy for less than it was waited for."""
+    seen = _clipped_to_parents(tree)
     below: dict[int, list[tuple[int, int]]] = {}
     owners = [node for node in tree.nodes if attribution.owner[id(node)] is node and not node.background]
     for node in owners:
         above = attribution.owner[id(node.parent)] if node.parent is not None else None
         if node is not tree.root:
-            below.setdefault(id(above or tree.root), []).append((node.start, node.end))
+            below.setdefault(id(above or tree.root), []).append(seen[id(node)])
     busy = dict.fromkeys(SEGMENTS, 0)
     for node in owners if tree.root in owners else [tree.root, *owners]:
-        start, end = max(node.start, tree.root.start), min(node.end, tree.root.end)
-        inner = [(max(a, start), min(b, end)) for a, b in below.get(id(node), ()) if a < end and b > start]
-        _add_busy(busy, node, max(0, end - start) - union_ns(inner))
-    idle = sum(p.duration for p, _ in path if p.segment == SegmentKind.WAIT and p.node is tree.root)
-    busy[SegmentKind.WAIT] += idle
-    busy[SegmentKind.FRAMEWORK] -= idle
-    return busy
+        start, end = seen[id(node)]
+        _add_busy(busy, node, end - start - union_ns(below.get(id(node), ())))
+    critical = dict.fromkeys(SEGMENTS, 0)
+    for piece, _ in path:
+        critical[piece.segment] += piece.duration
+        if piece.segment == SegmentKind.WAIT and piece.node is tree.root:
+            busy[SegmentKind.FRAMEWORK] -= piece.duration  # an idle gap is nobody's work
+    return {segment: max(busy[segment], critical[segment]) for segment in SEGMENTS}
+
+
+def _clipped_to_parents(tree: Tree) -> dict[int, tuple[int, int]]:
+    """Each span's interval as far as all spans above it contain it."""
+    seen: dict[int, tuple[int, int]] = {}
+    for node in tree.nodes:
+        above = seen[id(node.parent)] if node.parent is not None else (node.start, node.end)
+        start = min(max(node.start, above[0]), above[1])
+        seen[id(node)] = (start, max(start, min(node.end, above[1])))
+    return seen
 
 
 def _add_busy(busy: dict[SegmentKind, int], node: Node, own_ns: int) -> None:

@@ -34,7 +34,7 @@ class Run:
 
 
 def find_runs(tree: Tree) -> list[Run]:
-    """All runs, outermost first; their calls and tools filled in. A request without a call has one run, the request."""
+    """All runs, outer ones before those nested in them; their calls and tools filled in. A request without a call has one run, the request."""
     tops = _tops(tree)
     by_top: dict[int, Run] = {}
     for node in tree.nodes:
@@ -47,11 +47,11 @@ def find_runs(tree: Tree) -> list[Run]:
     if not by_top:
         by_top[id(tree.root)] = Run(tree.root)
     _fill(tree, by_top)
-    runs = list(by_top.values())
+    runs = [by_top[id(node)] for node in tree.nodes if id(node) in by_top]
     for run in runs:
         run.calls.sort(key=Node.order)
         run.tools.sort(key=Node.order)
-    return sorted(runs, key=lambda run: run.top.order())
+    return runs
 
 
 def _tops(tree: Tree) -> dict[int, tuple[Node, bool]]:
@@ -151,7 +151,8 @@ def _cut_at_tools(call: Node, following: Node | None, run: Run, tree: Tree) -> N
 
 def _encloses(call: Node, tool: Node, following: Node | None) -> bool:
     """The whole tool lies inside the call, which asked for it: by its id, else by standing before the next call."""
-    if not call.start < tool.start or tool.end > call.end + MS or call.step is None or tool.step is None:
+    inside = call.start < tool.start < call.end and tool.end <= call.end + MS
+    if not inside or call.step is None or tool.step is None:
         return False
     asked = {request.call_id for request in call.step.content.tool_requests or () if request.call_id}
     if asked and tool.step.call_id is not None:

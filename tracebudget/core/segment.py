@@ -241,15 +241,15 @@ def _turn_marks(run: Run, index: int, calls: list[Node], tools: list[Node], work
     turn_end = run.boundaries[index + 1]
     for call in calls:
         if _decode_is_impossible(call):
-            before = max([work_end, *(n.end for n in (*calls, *tools) if n.end <= call.start)])
+            before = max([work_end, *(n.end for n in (*calls, *tools) if n is not call and n.end <= call.start)])
             yield Mark(before, call.start, "unattributed")
     for earlier, later in zip(calls, calls[1:], strict=False):
         if later.attempt > earlier.attempt and earlier.end < later.start:
             yield Mark(earlier.end, later.start, "retry_wait")
     ends = [max((node.end for node in nodes), default=0) for nodes in (calls, tools)]
     # A run that ends after its tools: the call that read their results was lost, or there was none. Nothing tells.
-    ends_in_tools = run.calls and index == len(run.boundaries) - 2 and ends[1] > ends[0]
-    if (calls and _tools_missing(calls, tools)) or ends_in_tools:
+    is_last = index == len(run.boundaries) - 2
+    if (calls and _tools_missing(calls, tools, not is_last)) or (is_last and run.calls and ends[1] > ends[0]):
         yield Mark(max(ends), turn_end, "unattributed")
 
 
@@ -272,11 +272,13 @@ def _decode_is_impossible(call: Node) -> bool:
     return output is not None and output > 1 and call.duration < MIN_CALL_NS_PER_TOKEN * (output - 1)
 
 
-def _tools_missing(calls: list[Node], tools: list[Node]) -> bool:
-    """The turn's answer asked for tools and no span shows them, or fewer than it asked for."""
-    asked = [call.step for call in calls if call.step is not None and call.step.asks_for_tools()]
+def _tools_missing(calls: list[Node], tools: list[Node], is_followed: bool) -> bool:
+    """The turn's answer asked for tools and no span shows them, or fewer than it asked for. Where nothing tells what
+    it asked for, the model being called again does: something was done in between."""
+    steps = [call.step for call in calls if call.step is not None and not call.step.is_error]
+    asked = [step for step in steps if step.asks_for_tools()]
     if not asked:
-        return False
+        return is_followed and not tools and any(step.asks_for_tools() is None for step in steps)
     wanted = sum(len(step.content.tool_requests or ()) for step in asked)
     return not tools or len(tools) < wanted
 

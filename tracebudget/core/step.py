@@ -10,7 +10,7 @@ from typing import Any
 from tracebudget.core.content import NOTHING, Content, content_of, find_fact
 from tracebudget.core.dialects import Dialect, Reading, common
 from tracebudget.core.span import STATUS_ERROR, Span
-from tracebudget.core.tokens import Tokens, read_tokens
+from tracebudget.core.tokens import Tokens, count, read_tokens
 from tracebudget.core.ttft import TtftClaim, claims, nanoseconds
 
 
@@ -54,8 +54,10 @@ class ModelFacts:
     queue_ns: int | None
     prefill_ns: int | None
     decode_ns: int | None
+    tpot_ns: int | None  # as reported; the core computes its own
     response_id: str | None
     finish_reason: str | None
+    attempts: int | None = None  # how many the emitter counts inside this span
 
     @property
     def has_usage(self) -> bool:
@@ -126,8 +128,10 @@ def read_model(span: Span, dialect: Dialect, ancestors: Sequence[Span] = ()) -> 
         queue_ns=_duration(span, dialect, "queue_time"),
         prefill_ns=_duration(span, dialect, "prefill_time"),
         decode_ns=_duration(span, dialect, "decode_time"),
+        tpot_ns=_duration(span, dialect, "tpot"),
         response_id=_text(span, dialect, "response_id"),
         finish_reason=_finish_reason(span, dialect),
+        attempts=_attempts(span, dialect),
     )
 
 
@@ -152,6 +156,14 @@ def _text(span: Span, dialect: Dialect, fact: str) -> str | None:
 def _duration(span: Span, dialect: Dialect, fact: str) -> int | None:
     found = find_fact(span, dialect, fact)
     return nanoseconds(found.value, found.candidate.unit) if found is not None else None
+
+
+def _attempts(span: Span, dialect: Dialect) -> int | None:
+    """Attempts inside the span: the number of the one that ended it, or resends and the first."""
+    number, resends = find_fact(span, dialect, "attempt"), find_fact(span, dialect, "resends")
+    if number is not None and (n := count(number.value)) is not None:
+        return n
+    return n + 1 if resends is not None and (n := count(resends.value)) is not None else None
 
 
 def _model_name(span: Span, dialect: Dialect, ancestors: Sequence[Span]) -> str | None:

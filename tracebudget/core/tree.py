@@ -16,6 +16,7 @@ from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
 from tracebudget.core.step import Step
 from tracebudget.core.ttft import Ttft
 
+MISSING = "missing span"  # what a placeholder is called
 YEAR_2000_NS = 946_684_800 * 1_000_000_000  # times before it are a wrong unit, or a test
 
 
@@ -261,7 +262,7 @@ def _synthetic(nodes: Sequence[Node], span_id: str) -> Node:
     """A stand-in over all nodes, under the missing id where one is known."""
     first, last = min(nodes, key=lambda n: n.start), max(nodes, key=lambda n: n.end)
     span = Span(
-        trace_id=first.span.trace_id, span_id=span_id, parent_id="", name=first.span.name, kind=0,
+        trace_id=first.span.trace_id, span_id=span_id, parent_id="", name=MISSING, kind=0,
         start_ns=first.start, end_ns=last.end, attributes={}, resource=first.span.resource,
     )  # fmt: skip
     return Node(span, first.start, max(last.end, first.start), is_placeholder=True)
@@ -291,10 +292,13 @@ def _mend_times(tree: Tree) -> None:
 # --- clocks of different hosts ---------------------------------------------------------------------------------------
 
 
+HOST_KEYS = ("host.id", "host.name", "k8s.node.name", "host.ip")
+
+
 def _host(node: Node) -> tuple[str, str] | None:
     """(service, host) of the sender, None where the host is unknown: then its clock may be the same."""
     resource = node.span.resource
-    host = resource.get("host.id") or resource.get("host.name") or resource.get("k8s.node.name")
+    host = next((resource[key] for key in HOST_KEYS if resource.get(key)), None)
     return (node.span.service, str(host)) if host else None
 
 

@@ -16,8 +16,9 @@ from tracebudget.core.tree import Node, Note, Tree
 def group_turns(tree: Tree, run: Run) -> None:
     """Set the run's boundaries, its calls' and tools' turns, and which calls are further attempts of a failed one."""
     openers = _openers(run)
-    starts = [run.top.start] + [call.start for call in openers[1:]]
-    run.boundaries = [*starts, max(run.top.end, starts[-1])]
+    start, end = run.top.start, run.top.end
+    inside = [min(max(call.start, start), end) for call in openers[1:]]
+    run.boundaries = [start, *inside, end]
     for node in (*run.calls, *run.tools):
         run.turn_of[id(node)] = turn_at(run, node.start)
     _note_explicit_turns(tree, run)
