@@ -18,15 +18,13 @@ from django.db import DataError, IntegrityError
 from tracebudget import store
 from tracebudget.conclusions import conclude
 from tracebudget.core.analysis import analyze
-from tracebudget.core.budget import Budget
-from tracebudget.core.identity import app_name
-from tracebudget.core.span import Span
+from tracebudget.core.app import NO_APPS, Apps
 from tracebudget.store import Analyzed, Claim, Failed
 
 logger = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
-Budgets = Mapping[tuple[int, str], Sequence[Budget]]
+AppsOfProjects = Mapping[int, Apps]
 
 GIVEN_UP = (
     "Given up: the worker ended each time it analysed this trace. New spans make it due again."
@@ -47,33 +45,26 @@ def analyze_due(clock: Clock) -> int:
 
 def _work_off(claims: Sequence[Claim], clock: Clock) -> None:
     payloads = store.load_batches(claims)
-    budgets = store.load_budgets(claim.project_id for claim in claims)
+    apps = store.load_apps(claim.project_id for claim in claims)
     fresh = [claim for claim in claims if not claim.attempts]
-    _save([_answer(claim, payloads[claim.id], budgets) for claim in fresh], now=clock())
+    _save([_answer(claim, payloads[claim.id], apps) for claim in fresh], now=clock())
     for suspect in (claim for claim in claims if claim.attempts):
         store.note_attempt(suspect)
-        _save([_answer(suspect, payloads[suspect.id], budgets)], now=clock())
+        _save([_answer(suspect, payloads[suspect.id], apps)], now=clock())
 
 
-def _answer(claim: Claim, payloads: Sequence[bytes], budgets: Budgets) -> Analyzed | Failed:
+def _answer(claim: Claim, payloads: Sequence[bytes], apps: AppsOfProjects) -> Analyzed | Failed:
     """Whatever goes wrong with one trace is noted on its row, and harms no neighbour."""
     if claim.attempts >= settings.MAX_ATTEMPTS:
         return Failed(claim, GIVEN_UP)
     try:
         spans = store.unpack_batches(payloads)
-        promised = _budgets_of(claim.project_id, spans, budgets)
-        document = analyze(spans, budgets=promised, project=claim.project).document()
+        known = apps.get(claim.project_id, NO_APPS)
+        document = analyze(spans, apps=known, project=claim.project).document()
         return Analyzed(claim, conclude(document))
     except Exception as error:
         logger.exception("Analysis of trace %s failed", claim.trace_id.hex)
         return Failed(claim, f"{type(error).__name__}: {error}")
-
-
-def _budgets_of(project_id: int, spans: Sequence[Span], budgets: Budgets) -> Sequence[Budget]:
-    """The budgets of the trace's app, which only its spans tell."""
-    if not any(project == project_id for project, _ in budgets):
-        return ()
-    return budgets.get((project_id, app_name(spans)), ())
 
 
 def _save(answers: Sequence[Analyzed | Failed], *, now: datetime) -> None:

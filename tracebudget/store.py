@@ -25,6 +25,7 @@ from psycopg.errors import DeadlockDetected, SerializationFailure
 
 from tracebudget import models, partition
 from tracebudget.conclusions import Conclusions
+from tracebudget.core.app import App
 from tracebudget.core.budget import Budget
 from tracebudget.core.span import Span
 from tracebudget.packing import compress, decompress, pack_spans, unpack_spans
@@ -288,14 +289,17 @@ def unpack_batches(payloads: Iterable[bytes]) -> list[Span]:
     return [span for payload in payloads for span in unpack_spans(decompress(payload))]
 
 
-def load_budgets(project_ids: Iterable[int]) -> dict[tuple[int, str], list[Budget]]:
-    """All budgets of some projects, by project and the name of the app."""
-    rows = models.Budget.objects.filter(app__project__in=set(project_ids))
+def load_apps(project_ids: Iterable[int]) -> dict[int, dict[str, App]]:
+    """What the core has to know of the apps of some projects, by project and name."""
+    rows = models.Budget.objects.filter(app__project__in=set(project_ids)).select_related("app")
     budgets: defaultdict[tuple[int, str], list[Budget]] = defaultdict(list)
-    for row in rows.select_related("app"):
+    for row in rows:
         budget = Budget(row.metric, row.limit, float(row.objective))
         budgets[row.app.project_id, row.app.name].append(budget)
-    return budgets
+    apps: defaultdict[int, dict[str, App]] = defaultdict(dict)
+    for (project_id, name), promised in budgets.items():
+        apps[project_id][name] = App(budgets=tuple(promised))
+    return apps
 
 
 # --- conclusions in ---------------------------------------------------------------------------

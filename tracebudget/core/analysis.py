@@ -1,29 +1,28 @@
 """The one door into the core: spans in, the analysis object of the contract out.
 
-It is the same function for page, API, command line and worker. The same set of spans, budgets and profile gives the
-byte-identical object, whatever the order, batching or repetition of arrival.
+It is the same function for page, API, command line and worker. The same set of spans, budgets and
+profile gives the byte-identical object, whatever the order, batching or repetition of arrival.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from tracebudget.core import detectors  # noqa: F401  (registers the rules)
-from tracebudget.core.budget import Budget, Judgement, call_tpot_ns, check_request
+from tracebudget.core.app import NO_APPS, UNKNOWN_APP, Apps
+from tracebudget.core.budget import Judgement, call_tpot_ns, check_request
 from tracebudget.core.detectors.quality import quality_notes
-from tracebudget.core.declared import NOTHING_DECLARED, Declared
 from tracebudget.core.finding import Finding, TriageStep, find
-from tracebudget.core.fit import Profile
-from tracebudget.core.identity import Identity, identify
+from tracebudget.core.identity import Identity, app_of, identify
 from tracebudget.core.report import SEGMENTS, Report, Turn, build_report
 from tracebudget.core.segment import PathSlice
 from tracebudget.core.span import Span
 from tracebudget.core.step import StepKind
-from tracebudget.core.tree import Node
+from tracebudget.core.tree import Node, build_tree
 from tracebudget.core.ttft import TtftSource
 
 SCHEMA = "tracebudget.analysis/v1"
@@ -45,7 +44,9 @@ class Analysis:
         return self.report.tree.root.span.trace_id
 
     def document(self) -> dict[str, Any]:
-        """The analysis object: JSON-ready, keys in the contract's order, times in ns from the request's start."""
+        """The analysis object: JSON-ready, keys in the contract's order, times in ns from the
+        request's start.
+        """
         identity, report = self.identity, self.report
         return {
             "schema": SCHEMA,
@@ -73,20 +74,18 @@ class Analysis:
         }
 
 
-def analyze(
-    spans: Iterable[Span],
-    *,
-    budgets: Sequence[Budget] = (),
-    profile: Profile | None = None,
-    declared: Declared = NOTHING_DECLARED,
-    project: str = "default",
-) -> Analysis:
-    """Analyse the spans of one trace. Raises ValueError for no spans; whatever else is wrong is a finding."""
-    report = build_report(spans, profile)
+def analyze(spans: Iterable[Span], *, apps: Apps = NO_APPS, project: str = "default") -> Analysis:
+    """Analyse the spans of one trace, in the light of what is known of its app.
+
+    Raises ValueError for no spans; whatever else is wrong is a finding.
+    """
+    tree = build_tree(spans)
+    app = apps.get(app_of(tree), UNKNOWN_APP)
+    report = build_report(tree, app.profile)
     identity = identify(report)
-    judgements = check_request(report, budgets)
+    judgements = check_request(report, app.budgets)
     report.notes.extend(quality_notes(report))
-    findings, triage = find(report, judgements, declared)
+    findings, triage = find(report, judgements, app.declared)
     return Analysis(project, report, identity, tuple(judgements), findings, triage)
 
 
@@ -196,7 +195,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _triage_step(step: TriageStep) -> dict[str, Any]:
-    return {"step": step.step, "state": step.state.value, "codes": list(step.codes), "why": step.why}
+    return {
+        "step": step.step,
+        "state": step.state.value,
+        "codes": list(step.codes),
+        "why": step.why,
+    }
 
 
 def _judgement(judgement: Judgement) -> dict[str, Any]:

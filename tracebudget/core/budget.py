@@ -1,4 +1,6 @@
-"""Budgets: what was promised, and whether one request kept it. Metrics and units: the contract, "Budget metrics"."""
+"""Budgets: what was promised, and whether one request kept it. Metrics and units: the contract,
+"Budget metrics".
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from enum import StrEnum
 from tracebudget.core.report import Report, Turn
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.tree import Node
-from tracebudget.core.ttft import TtftSource, tpot_ns
+from tracebudget.core.ttft import MIN_TPOT_TOKENS, TtftSource, tpot_ns
 
 TOOL_CALL = "tool_call:"  # followed by the tool's name
 
@@ -22,7 +24,9 @@ class BudgetState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A limit on one metric, in its unit (ns, or a count), that `objective` percent of requests must keep."""
+    """A limit on one metric, in its unit (ns, or a count), that `objective` percent of requests
+    must keep.
+    """
 
     metric: str
     limit: int
@@ -31,7 +35,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One budget against one request. `value` is None where it is unknown; `span_id` names the worst offender."""
+    """One budget against one request. `value` is None where it is unknown; `span_id` names the
+    worst offender.
+    """
 
     metric: str
     limit: int
@@ -70,17 +76,24 @@ def measure(report: Report, metric: str) -> Measured:
     if metric.startswith(TOOL_CALL):
         return _slowest_tool(report, metric.removeprefix(TOOL_CALL))
     if metric not in METRICS:
-        raise ValueError(f"no such budget metric: {metric!r}; there are {', '.join(METRICS)} and {TOOL_CALL}<name>")
+        raise ValueError(
+            f"no such budget metric: {metric!r}; "
+            f"there are {', '.join(METRICS)} and {TOOL_CALL}<name>"
+        )
     return METRICS[metric](report)
 
 
 def _end_to_end(report: Report) -> Measured:
-    return Measured(report.end_to_end - report.critical_ns(SegmentKind.WAIT), report.tree.root.id or None)
+    return Measured(
+        report.end_to_end - report.critical_ns(SegmentKind.WAIT), report.tree.root.id or None
+    )
 
 
 def _turn(report: Report) -> Measured:
     worst = max(report.turns, key=_active_ns, default=None)
-    return Measured(None) if worst is None else Measured(_active_ns(worst), worst.run.top.id or None)
+    return (
+        Measured(None) if worst is None else Measured(_active_ns(worst), worst.run.top.id or None)
+    )
 
 
 def _active_ns(turn: Turn) -> int:
@@ -94,19 +107,29 @@ def known_ttft_ns(call: Node) -> int | None:
 
 def first_visible_ns(call: Node) -> int | None:
     """When the user saw something: the first visible chunk, else the first token."""
-    return call.ttft.first_visible_ns if call.ttft.first_visible_ns is not None else known_ttft_ns(call)
+    return (
+        call.ttft.first_visible_ns
+        if call.ttft.first_visible_ns is not None
+        else known_ttft_ns(call)
+    )
 
 
 def call_tpot_ns(call: Node) -> int | None:
     """Time per output token of a call whose first token is measured or reported."""
     facts = call.step.model if call.step is not None else None
     known = known_ttft_ns(call) is not None and facts is not None
-    return tpot_ns(call.duration, call.ttft.split_ns, facts.tokens.output) if known and facts else None
+    return (
+        tpot_ns(call.duration, call.ttft.split_ns, facts.tokens.output) if known and facts else None
+    )
 
 
 def judged_calls(report: Report) -> list[Node]:
     """The calls that promises are about: those that succeeded, in the foreground."""
-    return [call for call in report.calls if call.step is not None and not call.step.is_error and not call.background]
+    return [
+        call
+        for call in report.calls
+        if call.step is not None and not call.step.is_error and not call.background
+    ]
 
 
 def _worst_call(report: Report, value_of: Callable[[Node], int | None]) -> Measured:
@@ -121,10 +144,18 @@ def _worst_call(report: Report, value_of: Callable[[Node], int | None]) -> Measu
 
 def _tpot(report: Report) -> Measured:
     """Calls of fewer than two output tokens have no TPOT and miss none."""
-    short = [c for c in judged_calls(report) if c.step and c.step.model and (c.step.model.tokens.output or 2) < 2]
+    short = [
+        c
+        for c in judged_calls(report)
+        if c.step
+        and c.step.model
+        and (c.step.model.tokens.output or MIN_TPOT_TOKENS) < MIN_TPOT_TOKENS
+    ]
     worst = _worst_call(report, call_tpot_ns)
     known = sum(1 for call in judged_calls(report) if call_tpot_ns(call) is not None)
-    return Measured(worst.value, worst.span_id, complete=known + len(short) == len(judged_calls(report)))
+    return Measured(
+        worst.value, worst.span_id, complete=known + len(short) == len(judged_calls(report))
+    )
 
 
 def _tool(report: Report) -> Measured:
@@ -132,9 +163,15 @@ def _tool(report: Report) -> Measured:
 
 
 def framework_ns(report: Report) -> int:
-    """Framework time that is somebody's overhead: less what is unattributed, less the waits between attempts."""
+    """Framework time that is somebody's overhead: less what is unattributed, less the waits between
+    attempts.
+    """
     parts = report.parts[SegmentKind.FRAMEWORK]
-    return report.critical_ns(SegmentKind.FRAMEWORK) - (parts["unattributed"] or 0) - (parts["retry_wait"] or 0)
+    return (
+        report.critical_ns(SegmentKind.FRAMEWORK)
+        - (parts["unattributed"] or 0)
+        - (parts["retry_wait"] or 0)
+    )
 
 
 def _framework(report: Report) -> Measured:
@@ -149,11 +186,17 @@ def _turns(report: Report) -> Measured:
 
 def _input_tokens(report: Report) -> Measured:
     """The largest prompt."""
-    return _worst_call(report, lambda call: call.step.model.tokens.input if call.step and call.step.model else None)
+    return _worst_call(
+        report, lambda call: call.step.model.tokens.input if call.step and call.step.model else None
+    )
 
 
 def _slowest_tool(report: Report, name: str) -> Measured:
-    tools = [node for node in report.tools if node.step is not None and node.step.name == name and not node.background]
+    tools = [
+        node
+        for node in report.tools
+        if node.step is not None and node.step.name == name and not node.background
+    ]
     worst = max(tools, key=lambda tool: (tool.duration, tool.id), default=None)
     return Measured(0) if worst is None else Measured(worst.duration, worst.id)
 
@@ -170,5 +213,3 @@ METRICS: dict[str, Callable[[Report], Measured]] = {
     "input_tokens": _input_tokens,
 }
 COUNTS = frozenset({"turns", "input_tokens"})  # every other metric is in ns
-
-

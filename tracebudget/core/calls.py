@@ -1,8 +1,9 @@
-"""One call, several spans: wrappers, SDK, HTTP and server spans that describe one call become one step.
+"""One call, several spans: wrappers, SDK, HTTP and server spans that describe one call become one
+step.
 
-        framework LLM span  |--------------------|     wrapper: lends what the call lacks
-          SDK LLM span        |----------------|       the call: innermost client span that carries usage
-            server span          |-----------|         enriches it: queue, prefill, decode
+framework LLM span  |--------------------|     wrapper: lends what the call lacks
+  SDK LLM span        |----------------|       the call: innermost client span that carries usage
+    server span          |-----------|         enriches it: queue, prefill, decode
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from tracebudget.core.step import ModelFacts, Step, StepKind, read_step
 from tracebudget.core.tokens import Tokens
 from tracebudget.core.tree import Node, Note, Tree, ancestors, move, refresh
 
-TWIN_OVERLAP = 0.9  # of the longer one: siblings from two instrumentations that share so much are one call
+TWIN_OVERLAP = (
+    0.9  # of the longer one: siblings from two instrumentations that share so much are one call
+)
 LOOK_UP = 16  # ancestors searched for a fact that a dialect writes further up
 
-# Spans that a call or a tool does not reach through: beyond them it is another agent's, or another tool's, work.
+# Spans that a call or a tool does not reach through: beyond them it is another agent's, or another
+# tool's, work.
 BARRIERS = frozenset({StepKind.TOOL_CALL, StepKind.TOOL_SERVER, StepKind.AGENT, StepKind.WORKFLOW})
 
 
@@ -32,7 +36,11 @@ def read_steps(tree: Tree) -> None:
     for node in tree.nodes:
         role, dialect = node.reading
         if role is not None and dialect is not None:
-            above = [up.span for up, _ in zip(ancestors(node), range(LOOK_UP), strict=False)] if dialect.looks_up else ()
+            above = (
+                [up.span for up, _ in zip(ancestors(node), range(LOOK_UP), strict=False)]
+                if dialect.looks_up
+                else ()
+            )
             node.step = read_step(node.span, node.reading, above)
     join_calls(tree)
     join_tools(tree)
@@ -40,7 +48,9 @@ def read_steps(tree: Tree) -> None:
 
 def _drop_ignored(tree: Tree) -> None:
     """Pending spans and raw copies repeat another span: their children move up to their parent."""
-    ignored = [node for node in tree.nodes if node.reading.role == "ignore" and node.parent is not None]
+    ignored = [
+        node for node in tree.nodes if node.reading.role == "ignore" and node.parent is not None
+    ]
     for node in ignored:
         parent = node.parent
         if parent is not None:
@@ -52,7 +62,7 @@ def _drop_ignored(tree: Tree) -> None:
         refresh(tree)
 
 
-# --- model calls -----------------------------------------------------------------------------------------------------
+# --- model calls --------------------------------------------------------------------------------
 
 
 def join_calls(tree: Tree) -> None:
@@ -85,12 +95,14 @@ def _is_server(node: Node) -> bool:
 
 
 def _decide(outer: Node, below: list[Node]) -> list[Node]:
-    """Which of a candidate and those below it are the calls. Returns what stays visible to the span above."""
+    """Which of a candidate and those below it are the calls. Returns what stays visible to the span
+    above.
+    """
     for server in filter(_is_server, below):
         outer.server = outer.server or server
     inner = [call for call in below if not _is_server(call)]
     good = [call for call in inner if call.step is not None and not call.step.is_error]
-    carriers = [call for call in good if _facts(call).has_usage]
+    carriers = [call for call in good if call.facts.has_usage]
     if not inner:
         return [outer]
     if carriers or len(inner) > 1:
@@ -104,18 +116,21 @@ def _decide(outer: Node, below: list[Node]) -> list[Node]:
 
 
 def _decide_server(server: Node, below: list[Node]) -> list[Node]:
-    """A gateway above an engine: the engine's own figures matter, the gateway is the outer interval."""
-    inner, clients = [call for call in below if _is_server(call)], [call for call in below if not _is_server(call)]
+    """A gateway above an engine: the engine's own figures matter, the gateway is the outer
+    interval.
+    """
+    inner, clients = (
+        [call for call in below if _is_server(call)],
+        [call for call in below if not _is_server(call)],
+    )
     if inner and server.step is not None and inner[0].step is not None:
-        server.step = replace(server.step, model=_filled(_facts(server), _facts(inner[0]), inner[0].start - server.start))
+        server.step = replace(
+            server.step,
+            model=_filled(server.facts, inner[0].facts, inner[0].start - server.start),
+        )
     for call in inner:
         _absorb(call, server)
     return [server, *clients]
-
-
-def _facts(node: Node) -> ModelFacts:
-    assert node.step is not None and node.step.model is not None
-    return node.step.model
 
 
 def _absorb(node: Node, call: Node) -> None:
@@ -130,25 +145,48 @@ def _lend(lender: Node, call: Node) -> None:
         return
     call.step = replace(
         call.step,
-        model=_filled(_facts(call), _facts(lender), lender.start - call.start),
+        model=_filled(call.facts, lender.facts, lender.start - call.start),
         content=_filled_content(call.step.content, lender.step.content),
     )
 
 
 def _filled(own: ModelFacts, other: ModelFacts, shift_ns: int) -> ModelFacts:
-    """`own` with gaps filled from `other`, whose span starts `shift_ns` later; its first-token times move with it."""
-    shifted = tuple(replace(claim, after_ns=claim.after_ns + shift_ns) for claim in other.ttft_claims)
+    """`own` with gaps filled from `other`, whose span starts `shift_ns` later; its first-token
+    times move with it.
+    """
+    shifted = tuple(
+        replace(claim, after_ns=claim.after_ns + shift_ns) for claim in other.ttft_claims
+    )
     values = {
         name: getattr(own, name) if getattr(own, name) is not None else getattr(other, name)
-        for name in ("model", "provider", "streamed", "attempt_start_ns", "queue_ns", "prefill_ns", "decode_ns", "tpot_ns",
-                     "response_id", "finish_reason", "attempts")
-    }  # fmt: skip
-    return ModelFacts(tokens=_filled_tokens(own.tokens, other.tokens), ttft_claims=own.ttft_claims + shifted, **values)
+        for name in (
+            "model",
+            "provider",
+            "streamed",
+            "attempt_start_ns",
+            "queue_ns",
+            "prefill_ns",
+            "decode_ns",
+            "tpot_ns",
+            "response_id",
+            "finish_reason",
+            "attempts",
+        )
+    }
+    return ModelFacts(
+        tokens=_filled_tokens(own.tokens, other.tokens),
+        ttft_claims=own.ttft_claims + shifted,
+        **values,
+    )
 
 
 def _filled_tokens(own: Tokens, other: Tokens) -> Tokens:
     """Counts are taken whole from one span: two instrumentations may count differently."""
-    return own if own.input is not None or own.output is not None else replace(other, refused=own.refused + other.refused)
+    return (
+        own
+        if own.input is not None or own.output is not None
+        else replace(other, refused=own.refused + other.refused)
+    )
 
 
 def _filled_content(own: Content, other: Content) -> Content:
@@ -159,7 +197,7 @@ def _filled_content(own: Content, other: Content) -> Content:
     )
 
 
-# --- twins -----------------------------------------------------------------------------------------------------------
+# --- twins --------------------------------------------------------------------------------------
 
 
 def _join_twins(calls: list[Node], tree: Tree) -> list[Node]:
@@ -179,13 +217,13 @@ def _join_twins(calls: list[Node], tree: Tree) -> list[Node]:
 
 
 def _knowledge(node: Node) -> tuple[bool, bool, bool]:
-    facts = _facts(node)
+    facts = node.facts
     return (not _is_server(node), facts.has_usage, bool(facts.ttft_claims))
 
 
 def _are_twins(a: Node, b: Node) -> bool:
     shared = min(a.end, b.end) - max(a.start, b.start)
-    one, two = _facts(a), _facts(b)
+    one, two = a.facts, b.facts
     if shared <= 0:
         return False
     if one.response_id is not None and one.response_id == two.response_id:
@@ -194,7 +232,9 @@ def _are_twins(a: Node, b: Node) -> bool:
         return False
     if a.span.scope == b.span.scope or _is_server(a) != _is_server(b):
         return False
-    return shared >= TWIN_OVERLAP * max(a.duration, b.duration) and not _contradict(one.tokens, two.tokens)
+    return shared >= TWIN_OVERLAP * max(a.duration, b.duration) and not _contradict(
+        one.tokens, two.tokens
+    )
 
 
 def _contradict(one: Tokens, two: Tokens) -> bool:
@@ -202,11 +242,13 @@ def _contradict(one: Tokens, two: Tokens) -> bool:
     return any(a is not None and b is not None and a != b for a, b in pairs)
 
 
-# --- tools -----------------------------------------------------------------------------------------------------------
+# --- tools --------------------------------------------------------------------------------------
 
 
 def join_tools(tree: Tree) -> None:
-    """A tool span inside a tool span of the same name, and a tool's server side, are that tool's call."""
+    """A tool span inside a tool span of the same name, and a tool's server side, are that tool's
+    call.
+    """
     for node in tree.nodes:
         if node.step is None or node.step.kind not in {StepKind.TOOL_CALL, StepKind.TOOL_SERVER}:
             continue
@@ -229,7 +271,9 @@ def _enclosing_tool(node: Node) -> Node | None:
 
 
 def _is_same_tool(outer: Step | None, inner: Step) -> bool:
-    return outer is not None and (outer.name.casefold() == inner.name.casefold() or inner.dialect == "mcp")
+    return outer is not None and (
+        outer.name.casefold() == inner.name.casefold() or inner.dialect == "mcp"
+    )
 
 
 def _with_inner(outer: Step | None, inner: Step) -> Step:
@@ -266,7 +310,11 @@ def _are_tool_twins(a: Node, b: Node) -> bool:
         return False
     shared = min(a.end, b.end) - max(a.start, b.start)
     if a.span.scope == b.span.scope:
-        equal = a.span.attributes == b.span.attributes and (a.start, a.end) == (b.start, b.end) and a.duration > 0
+        equal = (
+            a.span.attributes == b.span.attributes
+            and (a.start, a.end) == (b.start, b.end)
+            and a.duration > 0
+        )
         return equal and one.call_id is not None
     if one.call_id and two.call_id and one.call_id != two.call_id:
         return False

@@ -1,4 +1,4 @@
-"""The clock of a request: when it starts, when it ends, what is background, and where a step hangs."""
+"""The clock of a request: when it starts and ends, what is background, where a step hangs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from tracebudget.core.tree import Node, Note, Tree, ancestors, move, refresh
 MS = 1_000_000
 INSIDE_NS = MS  # rounding between two clocks of one process
 
-COUNTED = frozenset({StepKind.MODEL_CALL, StepKind.TOOL_CALL, StepKind.AGENT})  # what a launcher root waits for
+COUNTED = frozenset(
+    {StepKind.MODEL_CALL, StepKind.TOOL_CALL, StepKind.AGENT}
+)  # what a launcher root waits for
 
 
 def extend_for_streams(tree: Tree) -> None:
-    """The user waits for the stream, not for the handler: a call not known to be unstreamed that began before an
-    ancestor's end and ends later extends it.
+    """The user waits for the stream, not for the handler: a call not known to be unstreamed that
+    began before an ancestor's end and ends later extends it.
 
         root   |--------|.............         the handler returned the stream
         agent    |------|.............
@@ -35,13 +37,24 @@ def extend_for_streams(tree: Tree) -> None:
 
 def _may_be_streamed(node: Node) -> bool:
     step = node.step
-    return step is not None and step.model is not None and step.model.streamed is not False and not node.detached
+    return (
+        step is not None
+        and step.model is not None
+        and step.model.streamed is not False
+        and not node.detached
+    )
 
 
 def extend_launcher(tree: Tree) -> None:
-    """A root that ended before the first step below it was done only launched the work: it ends with the last."""
+    """A root that ended before the first step below it was done only launched the work: it ends
+    with the last.
+    """
     root = tree.root
-    work = [n for n in tree.nodes if n.step is not None and n.step.kind in COUNTED and n is not root and not n.detached]
+    work = [
+        n
+        for n in tree.nodes
+        if n.step is not None and n.step.kind in COUNTED and n is not root and not n.detached
+    ]
     if root.is_placeholder or not work or root.end >= min(node.end for node in work):
         return
     if min(node.start for node in work) < root.start:
@@ -54,8 +67,9 @@ def extend_launcher(tree: Tree) -> None:
 
 
 def rehang(tree: Tree, runs: list[Run]) -> None:
-    """Hang what its parent cannot hold: tools inside the call that asked for them, steps that start after their parent
-    ended, agents that were traced beside the tool that called them."""
+    """Hang what its parent cannot hold: tools inside the call that asked for them, steps that start
+    after their parent ended, agents that were traced beside the tool that called them.
+    """
     moved = _lift_tools(tree)
     moved |= _rehang_late(tree)
     moved |= _rehang_agents(tree, runs)
@@ -67,7 +81,13 @@ def _rehang_late(tree: Tree) -> bool:
     moved = False
     for node in tree.nodes:
         parent = node.parent
-        if node.step is None or parent is None or node.start <= parent.end or parent.is_placeholder or node.detached:
+        if (
+            node.step is None
+            or parent is None
+            or node.start <= parent.end
+            or parent.is_placeholder
+            or node.detached
+        ):
             continue
         home = next((up for up in ancestors(parent) if up.end >= node.start), None)
         if home is not None:
@@ -78,14 +98,25 @@ def _rehang_late(tree: Tree) -> bool:
 
 
 def _rehang_agents(tree: Tree, runs: list[Run]) -> bool:
-    """An agent run below no tool, and inside exactly one tool call of another run, was called by that tool."""
-    agents = [run for run in runs if run.top.step is not None and run.top.step.kind == StepKind.AGENT]
+    """An agent run below no tool, and inside exactly one tool call of another run, was called by
+    that tool.
+    """
+    agents = [
+        run for run in runs if run.top.step is not None and run.top.step.kind == StepKind.AGENT
+    ]
     loose = [run for run in agents if run.top.parent is not None and not _below_tool(run.top)]
     moved = False
-    for run, around in _tools_around(loose, [tool for run in runs for tool in run.tools]):
-        strangers = [tool for tool in around if tool not in run.tools and not _is_above(run.top, tool)]
+    tools = [tool for run in runs for tool in run.tools]
+    for run, around in _tools_around(loose, tools):
+        strangers = [
+            tool for tool in around if tool not in run.tools and not _is_above(run.top, tool)
+        ]
         if len(strangers) == 1 and run.top.parent is not None:
-            tree.notes.append(Note("rehung_step", (run.top.id,), {"from": run.top.parent.id, "to": strangers[0].id}))
+            tree.notes.append(
+                Note(
+                    "rehung_step", (run.top.id,), {"from": run.top.parent.id, "to": strangers[0].id}
+                )
+            )
             move(run.top, strangers[0])
             moved = True
     return moved
@@ -114,22 +145,35 @@ def _inside(node: Node, other: Node) -> bool:
 
 
 def _lift_tools(tree: Tree) -> bool:
-    """Tools that hang below the model call that asked for them, and start when it has ended, follow it."""
+    """Tools that hang below the model call that asked for them, and start when it has ended, follow
+    it.
+    """
     moved = False
     for node in tree.nodes:
         parent = node.parent
-        if node.step is None or node.step.kind not in COUNTED or parent is None or parent.parent is None:
+        if (
+            node.step is None
+            or node.step.kind not in COUNTED
+            or parent is None
+            or parent.parent is None
+        ):
             continue
-        if parent.step is not None and parent.step.kind == StepKind.MODEL_CALL and node.start >= parent.end:
+        if (
+            parent.step is not None
+            and parent.step.kind == StepKind.MODEL_CALL
+            and node.start >= parent.end
+        ):
             move(node, parent.parent)
             moved = True
     return moved
 
 
 def mark_background(tree: Tree) -> None:
-    """What starts when the request is over, or hangs in a cut ring, is shown and not counted; so is what is below it.
+    """What starts when the request is over, or hangs in a cut ring, is shown and not counted; so is
+    what is below it.
 
-    A message that was only left for a consumer is not waited for either, unless the agent's own work happens there.
+    A message that was only left for a consumer is not waited for either, unless the agent's own
+    work happens there.
     """
     works = _with_work_below(tree)
     for node in tree.nodes:
@@ -137,7 +181,11 @@ def mark_background(tree: Tree) -> None:
         if parent is None:
             continue
         late = node.start >= tree.root.end and node.start > tree.root.start
-        left = parent.span.kind == KIND_PRODUCER and node.span.kind == KIND_CONSUMER and id(node) not in works
+        left = (
+            parent.span.kind == KIND_PRODUCER
+            and node.span.kind == KIND_CONSUMER
+            and id(node) not in works
+        )
         node.background = parent.background or node.detached or late or left
 
 
@@ -156,8 +204,11 @@ def note_outside(tree: Tree) -> None:
     outside = [
         node.id
         for node in tree.nodes
-        if node.step is not None and node.parent is not None and not node.background and not node.parent.is_placeholder
+        if node.step is not None
+        and node.parent is not None
+        and not node.background
+        and not node.parent.is_placeholder
         and (node.start < node.parent.start - INSIDE_NS or node.end > node.parent.end + INSIDE_NS)
-    ]  # fmt: skip
+    ]
     if outside:
         tree.notes.append(Note("outside_parent", tuple(sorted(outside))))

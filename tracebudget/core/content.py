@@ -1,9 +1,10 @@
-"""What the core has to know of content without keeping it: prompts, answers, tool arguments and results.
+"""What the core has to know of content without keeping it: prompts, answers, tool arguments and
+results.
 
-`content_of` reads a span and answers in fingerprints (short digests), lengths and yes/no. The privacy door calls
-`lift` before it drops content and stores the answer as the attribute `tracebudget.lifted`; later `content_of` finds it
-there. So a finding that needs content comes out the same in *full* and in *timings only*. A digest shows that two
-things are equal, nothing more.
+`content_of` reads a span and answers in fingerprints (short digests), lengths and yes/no. The
+privacy door calls `lift` before it drops content and stores the answer as the attribute
+`tracebudget.lifted`; later `content_of` finds it there. So a finding that needs content comes out
+the same in *full* and in *timings only*. A digest shows that two things are equal, nothing more.
 """
 
 from __future__ import annotations
@@ -16,32 +17,64 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from tracebudget.core.dialects import Dialect, recognise
-from tracebudget.core.dialects.facts import Fact, follow, is_redacted, parsed, read_candidate, read_fact, unquoted
-from tracebudget.core.dialects.table import Candidate
+from tracebudget.core.dialects import recognise
+from tracebudget.core.dialects.facts import (
+    Fact,
+    follow,
+    is_redacted,
+    parsed,
+    read_candidate,
+    read_fact,
+    unquoted,
+)
+from tracebudget.core.dialects.table import Candidate, Dialect
 from tracebudget.core.span import Span
 
 Fingerprint = Callable[[bytes], str]
 
 LIFTED = "tracebudget.lifted"
 
-# Where a model call's prompt stands: as one attribute a message, or as one JSON text with a list of messages.
+# Where a model call's prompt stands: as one attribute a message, or as one JSON text with a list of
+# messages.
 PROMPT_PREFIXES = ("llm.input_messages.", "gen_ai.prompt.")
 PROMPT_KEYS = (
-    "gen_ai.input.messages", "ai.prompt.messages", "gen_ai.prompt", "langfuse.observation.input", "mlflow.spanInputs",
-    "request_data", "haystack.agent.step.llm.input", "haystack.component.input", "gcp.vertex.agent.llm_request",
-    "lmnr.span.input", "traceloop.entity.input", "ai.prompt", "input.value",
-)  # fmt: skip
+    "gen_ai.input.messages",
+    "ai.prompt.messages",
+    "gen_ai.prompt",
+    "langfuse.observation.input",
+    "mlflow.spanInputs",
+    "request_data",
+    "haystack.agent.step.llm.input",
+    "haystack.component.input",
+    "gcp.vertex.agent.llm_request",
+    "lmnr.span.input",
+    "traceloop.entity.input",
+    "ai.prompt",
+    "input.value",
+)
 MESSAGE_LISTS = ("messages", "contents", "input", "chat_history", "prompt")
 ANSWER_PREFIXES = ("llm.output_messages.", "gen_ai.completion.")
 ANSWER_KEYS = (
-    "gen_ai.output.messages", "ai.response.toolCalls", "gen_ai.completion", "langfuse.observation.output",
-    "mlflow.spanOutputs", "response_data", "haystack.agent.step.llm.output", "haystack.component.output",
-    "gcp.vertex.agent.llm_response", "lmnr.span.output", "traceloop.entity.output", "output.value",
-)  # fmt: skip
-ANSWER_EVENTS = {"gen_ai.choice": None, "gen_ai.client.inference.operation.details": "gen_ai.output.messages"}
+    "gen_ai.output.messages",
+    "ai.response.toolCalls",
+    "gen_ai.completion",
+    "langfuse.observation.output",
+    "mlflow.spanOutputs",
+    "response_data",
+    "haystack.agent.step.llm.output",
+    "haystack.component.output",
+    "gcp.vertex.agent.llm_response",
+    "lmnr.span.output",
+    "traceloop.entity.output",
+    "output.value",
+)
+ANSWER_EVENTS = {
+    "gen_ai.choice": None,
+    "gen_ai.client.inference.operation.details": "gen_ai.output.messages",
+}
 
-MAX_NODES = 4000  # of an answer searched for tool requests: beyond it lies text, and a hostile answer must end
+MAX_NODES = 4000  # of an answer searched for tool requests; a hostile answer must end
+MAX_FACT_CHARS = 100  # of a fact lifted out of content
 MAX_MESSAGES = 256  # of a prompt whose prefixes are kept; more are covered by the last digest alone
 INDEX = re.compile(r"^(\d+)\.(.*)$")
 
@@ -60,7 +93,9 @@ class ToolRequest:
 class Content:
     """Answers about one step's content; None where the span did not carry it."""
 
-    prompt: tuple[str, ...] | None = None  # fingerprints of the first message, the first two, ... the whole prompt
+    prompt: tuple[str, ...] | None = (
+        None  # fingerprints of the first message, the first two, ... the whole prompt
+    )
     tool_requests: tuple[ToolRequest, ...] | None = None
     arguments: str | None = None
     arguments_parsed: bool | None = None
@@ -76,8 +111,12 @@ def fingerprint(data: bytes) -> str:
     return blake2b(data, digest_size=8).hexdigest()
 
 
-def content_of(span: Span, role: str, dialect: Dialect, digest: Fingerprint = fingerprint) -> Content:
-    """What is known of the content of a model or tool call, read from the content or from what was lifted."""
+def content_of(
+    span: Span, role: str, dialect: Dialect, digest: Fingerprint = fingerprint
+) -> Content:
+    """What is known of the content of a model or tool call, read from the content or from what was
+    lifted.
+    """
     lifted = span.attributes.get(LIFTED)
     if isinstance(lifted, Mapping):
         return _from_lifted(lifted)
@@ -96,13 +135,18 @@ def lift(span: Span, digest: Fingerprint) -> dict[str, Any]:
     role, dialect = recognise(span)
     if role is None or dialect is None:
         return {}
-    plain = Span(**{name: getattr(span, name) for name in Span.__slots__} | {"attributes": _without_lifted(span)})
+    plain = Span(
+        **{name: getattr(span, name) for name in Span.__slots__}
+        | {"attributes": _without_lifted(span)}
+    )
     content = content_of(plain, role, dialect, digest)
     lifted: dict[str, Any] = {"facts": facts} if (facts := _hidden_facts(plain, dialect)) else {}
     if content.prompt is not None:
         lifted["prompt"] = list(content.prompt)
     if content.tool_requests is not None:
-        lifted["tool_requests"] = [[r.name, r.call_id, r.parsed, r.arguments] for r in content.tool_requests]
+        lifted["tool_requests"] = [
+            [r.name, r.call_id, r.parsed, r.arguments] for r in content.tool_requests
+        ]
     if content.arguments is not None:
         lifted["arguments"] = [content.arguments, content.arguments_parsed]
     if content.result_length is not None:
@@ -116,10 +160,11 @@ def find_fact(span: Span, dialect: Dialect, name: str) -> Fact | None:
     if fact is not None or LIFTED not in span.attributes:
         return fact
     row = follow(span.attributes[LIFTED], ("facts", name))
-    if not isinstance(row, list) or len(row) != 2:
+    if not isinstance(row, list):
         return None
-    candidate = next((c for c in dialect.candidates(name) if c.key == row[1]), None)
-    return Fact(row[0], row[1], candidate) if candidate else None
+    value, key = row
+    candidate = next((c for c in dialect.candidates(name) if c.key == key), None)
+    return Fact(value, key, candidate) if candidate else None
 
 
 def _without_lifted(span: Span) -> Mapping[str, Any]:
@@ -134,8 +179,13 @@ def _hidden_facts(span: Span, dialect: Dialect) -> dict[str, list[Any]]:
     for name, candidates in dialect.facts.items():
         hidden = [c for c in candidates if c.source == "json" or c.key in _TRUTH_ONLY]
         fact = read_fact(span, hidden)
-        if fact is not None and (isinstance(fact.value, bool | int | float) or _is_short_text(fact)):
-            found[name] = [fact.value if fact.candidate.key not in _TRUTH_ONLY else True, fact.where]
+        if fact is not None and (
+            isinstance(fact.value, bool | int | float) or _is_short_text(fact)
+        ):
+            found[name] = [
+                fact.value if fact.candidate.key not in _TRUTH_ONLY else True,
+                fact.where,
+            ]
     return found
 
 
@@ -144,15 +194,20 @@ _TRUTH_ONLY = frozenset({"error"})  # free text of which only the presence is a 
 
 def _is_short_text(fact: Fact) -> bool:
     """Model names, finish reasons and times are short; longer text is content, whatever its key."""
-    return isinstance(fact.value, str) and len(fact.value) <= 100
+    return isinstance(fact.value, str) and len(fact.value) <= MAX_FACT_CHARS
 
 
 def _from_lifted(lifted: Mapping[str, Any]) -> Content:
     prompt, requests = lifted.get("prompt"), lifted.get("tool_requests")
-    arguments, result = lifted.get("arguments") or [None, None], lifted.get("result") or [None, False]
+    arguments, result = (
+        lifted.get("arguments") or [None, None],
+        lifted.get("result") or [None, False],
+    )
     return Content(
         prompt=tuple(prompt) if prompt is not None else None,
-        tool_requests=tuple(ToolRequest(*row) for row in requests) if requests is not None else None,
+        tool_requests=tuple(ToolRequest(*row) for row in requests)
+        if requests is not None
+        else None,
         arguments=arguments[0],
         arguments_parsed=arguments[1],
         result_length=result[0],
@@ -160,20 +215,28 @@ def _from_lifted(lifted: Mapping[str, Any]) -> Content:
     )
 
 
-# --- prompts ---------------------------------------------------------------------------------------------------------
+# --- prompts ------------------------------------------------------------------------------------
 
 
 def _prompt(span: Span, digest: Fingerprint) -> tuple[str, ...] | None:
     for prefix in PROMPT_PREFIXES:
         messages = _indexed(span.attributes, prefix)
         if messages:
-            return _chain([json.dumps(message, sort_keys=True, default=str) for message in messages], digest)
+            return _chain(
+                [json.dumps(message, sort_keys=True, default=str) for message in messages], digest
+            )
     for key in PROMPT_KEYS:
         value = span.attributes.get(key)
         if value not in (None, "") and not is_redacted(value):
             return _chain(_messages(unquoted(value)), digest)
-    events = [e for e in span.events if e.name.startswith("gen_ai.") and e.name.endswith(".message")]
-    texts = [json.dumps([e.name, *sorted(e.attributes.items())], default=str) for e in events if e.attributes]
+    events = [
+        e for e in span.events if e.name.startswith("gen_ai.") and e.name.endswith(".message")
+    ]
+    texts = [
+        json.dumps([e.name, *sorted(e.attributes.items())], default=str)
+        for e in events
+        if e.attributes
+    ]
     return _chain(texts, digest) if texts else None
 
 
@@ -188,7 +251,9 @@ def _messages(value: Any) -> list[str]:
 
 
 def _chain(messages: list[str], digest: Fingerprint) -> tuple[str, ...]:
-    """Fingerprints of growing prefixes: equal last ones mean equal prompts, one inside another means a prefix."""
+    """Fingerprints of growing prefixes: equal last ones mean equal prompts, one inside another
+    means a prefix.
+    """
     chain, before = [], ""
     for message in messages[: MAX_MESSAGES - 1]:
         before = digest((before + message).encode("utf-8", "replace"))
@@ -199,19 +264,27 @@ def _chain(messages: list[str], digest: Fingerprint) -> tuple[str, ...]:
 
 
 def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
-    """`prefix0.role`, `prefix0.content`, `prefix1...` as a list of mappings, redacted values left out."""
+    """`prefix0.role`, `prefix0.content`, `prefix1...` as a list of mappings, redacted values left
+    out.
+    """
     found: dict[int, dict[str, Any]] = {}
     for key, value in attributes.items():
-        if key.startswith(prefix) and (match := INDEX.match(key[len(prefix) :])) and not is_redacted(value):
+        if (
+            key.startswith(prefix)
+            and (match := INDEX.match(key[len(prefix) :]))
+            and not is_redacted(value)
+        ):
             found.setdefault(int(match[1]), {})[match[2]] = value
     return [found[index] for index in sorted(found)]
 
 
-# --- answers: the tools that a model asked for -----------------------------------------------------------------------
+# --- answers: the tools that a model asked for --------------------------------------------------
 
 
 def _tool_requests(span: Span, digest: Fingerprint) -> tuple[ToolRequest, ...] | None:
-    """The tools an answer asked for; () for an answer that asked for none, None where no answer is here."""
+    """The tools an answer asked for; () for an answer that asked for none, None where no answer is
+    here.
+    """
     seen = False
     for answer in _answers(span):
         seen = True
@@ -233,13 +306,19 @@ def _answers(span: Span) -> Iterator[Any]:
     for event in span.events:
         if event.name in ANSWER_EVENTS and event.attributes:
             only = ANSWER_EVENTS[event.name]
-            answers = [value for key, value in event.attributes.items() if only in (None, key) and not is_redacted(value)]
+            answers = [
+                value
+                for key, value in event.attributes.items()
+                if only in (None, key) and not is_redacted(value)
+            ]
             if answers:
                 yield [parsed(value) for value in answers]
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """`tool_calls.0.tool_call.function.name` -> nested mappings; indices stay keys, which the search does not mind."""
+    """`tool_calls.0.tool_call.function.name` -> nested mappings; indices stay keys, which the
+    search does not mind.
+    """
     root: dict[str, Any] = {}
     for key, value in flat.items():
         *parts, last = key.split(".")
@@ -254,7 +333,9 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _requests_in(answer: Any, digest: Fingerprint) -> Iterator[ToolRequest]:
-    """Search an answer, breadth first and bounded, for the shapes in which providers write a tool call."""
+    """Search an answer, breadth first and bounded, for the shapes in which providers write a tool
+    call.
+    """
     queue, seen_ids = [answer], set()
     for node in queue:
         if len(queue) > MAX_NODES:
@@ -273,7 +354,12 @@ def _requests_in(answer: Any, digest: Fingerprint) -> Iterator[ToolRequest]:
 def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | None:
     """OpenAI, Anthropic, Gemini, LangChain, AI SDK and OTel GenAI shapes of one tool call."""
     call_id = _text(node.get("id")) or _text(node.get("call_id")) or _text(node.get("toolCallId"))
-    inner = node.get("function") or node.get("functionCall") or node.get("function_call") or node.get("toolUse")
+    inner = (
+        node.get("function")
+        or node.get("functionCall")
+        or node.get("function_call")
+        or node.get("toolUse")
+    )
     if isinstance(inner, Mapping):
         node, call_id = inner, call_id or _text(inner.get("id")) or _text(inner.get("toolUseId"))
     name = _text(node.get("name")) or _text(node.get("toolName"))
@@ -284,19 +370,30 @@ def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | N
     if key == "input" and kind is None and "toolName" not in node and inner is None:
         return None  # a component's input is no tool call
     canonical, ok = canonical_arguments(node[key])
-    return ToolRequest(name, call_id, ok is not False and kind != "invalid_tool_call", digest(canonical))
+    return ToolRequest(
+        name, call_id, ok is not False and kind != "invalid_tool_call", digest(canonical)
+    )
 
 
-REQUEST_TYPES = frozenset({
-    "function", "function_call", "tool_call", "tool-call", "tool_use", "invalid_tool_call", "mcp_call", "custom_tool_call",
-})  # fmt: skip
+REQUEST_TYPES = frozenset(
+    {
+        "function",
+        "function_call",
+        "tool_call",
+        "tool-call",
+        "tool_use",
+        "invalid_tool_call",
+        "mcp_call",
+        "custom_tool_call",
+    }
+)
 
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-# --- tool calls ------------------------------------------------------------------------------------------------------
+# --- tool calls ---------------------------------------------------------------------------------
 
 
 def _tool_content(span: Span, dialect: Dialect, digest: Fingerprint) -> Content:
@@ -305,7 +402,9 @@ def _tool_content(span: Span, dialect: Dialect, digest: Fingerprint) -> Content:
     read = [canonical_arguments(value) for value in arguments]
     return Content(
         arguments=digest(read[0][0]) if read else None,
-        arguments_parsed=False if any(ok is False for _, ok in read) else (read[0][1] if read else None),
+        arguments_parsed=False
+        if any(ok is False for _, ok in read)
+        else (read[0][1] if read else None),
         result_length=len(_as_text(result.value)) if result else None,
         result_is_error=result is not None and says_error(parsed(result.value)),
     )
@@ -317,9 +416,11 @@ def _all(span: Span, candidates: tuple[Candidate, ...]) -> list[Any]:
 
 
 def canonical_arguments(value: Any) -> tuple[bytes, bool | None]:
-    """Arguments in one spelling, and whether they are JSON; None for plain text, of which nobody said that it were.
+    """Arguments in one spelling, and whether they are JSON; None for plain text, of which nobody
+    said that it were.
 
-    Wrappers of a single text are looked into; Python's spelling of a mapping (LangChain) is no broken JSON.
+    Wrappers of a single text are looked into; Python's spelling of a mapping (LangChain) is no
+    broken JSON.
     """
     body = parsed(value) if isinstance(value, str) else value
     if body is None and isinstance(value, str):
@@ -342,11 +443,16 @@ def _is_python_literal(text: str) -> bool:
 
 
 def _wrapped_text(body: Any) -> str | None:
-    """`{"arguments": "{...}"}` and `{"args": ["{...}"], "kwargs": {}}` hold the model's own text."""
+    """`{"arguments": "{...}"}` and `{"args": ["{...}"], "kwargs": {}}` hold the model's text."""
     if not isinstance(body, Mapping):
         return None
     inner = body.get("arguments") if len(body) == 1 else None
-    if set(body) == {"args", "kwargs"} and not body["kwargs"] and isinstance(body["args"], list) and len(body["args"]) == 1:
+    if (
+        set(body) == {"args", "kwargs"}
+        and not body["kwargs"]
+        and isinstance(body["args"], list)
+        and len(body["args"]) == 1
+    ):
         inner = body["args"][0]
     return inner if isinstance(inner, str) and inner.lstrip()[:1] in ("{", "[") else None
 
@@ -356,7 +462,9 @@ def _as_text(value: Any) -> str:
 
 
 def says_error(body: Any) -> bool:
-    """A result that reports failure in its own words: `{"error": ...}`, `isError`, LangChain's `status: error`."""
+    """A result that reports failure in its own words: `{"error": ...}`, `isError`, LangChain's
+    `status: error`.
+    """
     if not isinstance(body, Mapping):
         return False
     if body.get("isError") is True or body.get("is_error") is True or body.get("status") == "error":

@@ -1,14 +1,16 @@
 """The walk: which span the request was waiting for, at every nanosecond.
 
-Start at the end of a span; at the cursor take, of the children that began before it, the one with the greatest
-min(end, cursor) (ties: latest start, later end, id). Its stretch is walked the same way, the cursor moves to its start.
+Start at the end of a span; at the cursor take, of the children that began before it, the one with
+the greatest min(end, cursor) (ties: latest start, later end, id). Its stretch is walked the same
+way, the cursor moves to its start.
 
     root   |----------------------------------|
       a       |--------|                               path:  root a  b  root
       b              |----------|                             |--|---|--..--|---|
 
-Model and tool calls compete with their own interval. Any other span competes with the hull of the work below it; what
-it lasts beyond that hull is its own time only where no sibling covers it, so that an empty span never hides work.
+Model and tool calls compete with their own interval. Any other span competes with the hull of the
+work below it; what it lasts beyond that hull is its own time only where no sibling covers it, so
+that an empty span never hides work.
 """
 
 from __future__ import annotations
@@ -63,14 +65,22 @@ def _clipped(hull: Span | None, node: Node) -> Span | None:
 
 
 class Cover:
-    """Picks, from right to left, who covers a stretch. Each interval is looked at once: O(n log n) for all stretches."""
+    """Picks, from right to left, who covers a stretch. Each interval is looked at once: O(n log n)
+    for all stretches.
+    """
 
     def __init__(self, intervals: list[tuple[int, int, Node]]) -> None:
-        self.pending = sorted(intervals, key=lambda i: (i[1], i[0]))  # by end; the last is next to open
-        self.open: list[tuple[int, int, str, int, Node]] = []  # heap: latest start first, then later end, then id
+        self.pending = sorted(
+            intervals, key=lambda i: (i[1], i[0])
+        )  # by end; the last is next to open
+        self.open: list[
+            tuple[int, int, str, int, Node]
+        ] = []  # heap: latest start first, then later end, then id
 
     def walk(self, start: int, end: int) -> Iterator[tuple[int, int, Node | None]]:
-        """Pieces of [start, end), rightmost first; None where nobody covers. Stretches must be asked right to left."""
+        """Pieces of [start, end), rightmost first; None where nobody covers. Stretches must be
+        asked right to left.
+        """
         cursor = end
         while cursor > start:
             self._admit(cursor)
@@ -92,9 +102,13 @@ class Cover:
 
 
 def critical_path(top: Node, hulls: Hulls, start: int, end: int) -> list[Slice]:
-    """The path through `top` from `start` to `end`, in order of time; its slices tile that stretch exactly."""
+    """The path through `top` from `start` to `end`, in order of time; its slices tile that stretch
+    exactly.
+    """
     slices: list[Slice] = []
-    covers: dict[int, _Covers] = {}  # a span may be entered for several gaps; they come right to left
+    covers: dict[
+        int, _Covers
+    ] = {}  # a span may be entered for several gaps; they come right to left
     stack: list[tuple[int, int, Node, bool]] = [(start, end, top, False)]
     while stack:
         begin, until, node, is_own = stack.pop()
@@ -118,16 +132,26 @@ def _prepend(slices: list[Slice], start: int, end: int, node: Node) -> None:
 
 
 class _Covers:
-    """Who covers the time of one span: first the work below its children, then the children themselves, else it."""
+    """Who covers the time of one span: first the work below its children, then the children
+    themselves, else it.
+    """
 
     def __init__(self, node: Node, hulls: Hulls) -> None:
         self.node = node
-        self.work = Cover([(*hull, child) for child in node.children if (hull := hulls.own[id(child)]) is not None])
-        self.plain = Cover([
-            (child.start, child.end, child)
-            for child in node.children
-            if not _is_work(child) and not child.background and child.start < child.end
-        ])  # fmt: skip
+        self.work = Cover(
+            [
+                (*hull, child)
+                for child in node.children
+                if (hull := hulls.own[id(child)]) is not None
+            ]
+        )
+        self.plain = Cover(
+            [
+                (child.start, child.end, child)
+                for child in node.children
+                if not _is_work(child) and not child.background and child.start < child.end
+            ]
+        )
 
     def pieces(self, start: int, end: int) -> Iterator[tuple[int, int, Node, bool]]:
         """(start, end, span, is the parent's own), rightmost first."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Declared settings; None where nothing is declared. Tools are named as their spans name them."""
+    """Declared settings; None where nothing is declared. Tools go by the names of their spans."""
 
     max_parallel: int | None = None
     tool_timeout_ns: int | None = None

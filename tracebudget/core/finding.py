@@ -1,7 +1,9 @@
-"""Findings: one rule each over one request. A finding fires only with evidence and says what a fix would save.
+"""Findings: one rule each over one request. A finding fires only with evidence and says what a fix
+would save.
 
-Detectors live in `detectors/`, one function a code, registered by `@detector`. The order of investigation is
-`TRIAGE`: 1 largest segment, 2 model calls, 3 tools, 4 context, 5 network and gateway, 6 only then hardware.
+Detectors live in `detectors/`, one function a code, registered by `@detector`. The order of
+investigation is `TRIAGE`: 1 largest segment, 2 model calls, 3 tools, 4 context, 5 network and
+gateway, 6 only then hardware.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One diagnosis. `step` is its place in the order of investigation; `saving_ns` a counterfactual, None if none."""
+    """One diagnosis. `step` is its place in the order of investigation; `saving_ns` a
+    counterfactual, None if none.
+    """
 
     code: str
     kind: Kind
@@ -53,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A detector could not prove its case either way; `why` is a code with a sentence in `wording`."""
+    """A detector could not prove its case either way; `why` has a sentence in `wording`."""
 
     why: str
 
@@ -98,7 +102,7 @@ def detector(code: str, *, step: int) -> Callable[[Detector], Detector]:
     return register
 
 
-def performance(
+def performance(  # noqa: PLR0913  (a finding has as many sides)
     case: Case,
     code: str,
     nodes: Sequence[Node],
@@ -108,7 +112,9 @@ def performance(
     severity: Severity | None = None,
     **evidence: Any,
 ) -> Finding:
-    """A performance finding of the detector registered under `code`; its severity follows from the saving."""
+    """A performance finding of the detector registered under `code`; its severity follows from the
+    saving.
+    """
     return Finding(
         code=code,
         kind=Kind.PERFORMANCE,
@@ -138,8 +144,12 @@ def find(
     found: list[Finding] = []
     steps: list[TriageStep] = []
     for step in STEPS:
-        verdicts = {code: list(rule(case)) for code, (at, rule) in sorted(DETECTORS.items()) if at == step}
-        found += _ordered(item for verdict in verdicts.values() for item in verdict if isinstance(item, Finding))
+        verdicts = {
+            code: list(rule(case)) for code, (at, rule) in sorted(DETECTORS.items()) if at == step
+        }
+        found += _ordered(
+            item for verdict in verdicts.values() for item in verdict if isinstance(item, Finding)
+        )
         steps.append(_triage_step(step, verdicts))
         case.states[step] = steps[-1].state
     quality = sorted(map(_from_note, _merged(report.notes)), key=lambda f: f.code)
@@ -151,16 +161,27 @@ STEPS = (1, 2, 3, 4, 5, 6)
 
 def _ordered(found: Iterable[Finding]) -> list[Finding]:
     """The largest saving first."""
-    return sorted(found, key=lambda f: (-(f.saving_ns or 0), f.code, -1 if f.turn is None else f.turn, f.span_ids))
+    return sorted(
+        found,
+        key=lambda f: (-(f.saving_ns or 0), f.code, -1 if f.turn is None else f.turn, f.span_ids),
+    )
 
 
 def _triage_step(step: int, verdicts: dict[str, list[Finding | Unknown]]) -> TriageStep:
     """Found beats unknown, unknown beats clear."""
-    codes = tuple(code for code, verdict in verdicts.items() if any(isinstance(v, Finding) for v in verdict))
-    whys = [item.why for verdict in verdicts.values() for item in verdict if isinstance(item, Unknown)]
+    codes = tuple(
+        code for code, verdict in verdicts.items() if any(isinstance(v, Finding) for v in verdict)
+    )
+    whys = [
+        item.why for verdict in verdicts.values() for item in verdict if isinstance(item, Unknown)
+    ]
     if codes:
         return TriageStep(step, State.FOUND, codes, None)
-    return TriageStep(step, State.UNKNOWN, (), whys[0]) if whys else TriageStep(step, State.CLEAR, (), None)
+    return (
+        TriageStep(step, State.UNKNOWN, (), whys[0])
+        if whys
+        else TriageStep(step, State.CLEAR, (), None)
+    )
 
 
 MAX_SPAN_IDS = 100  # of one data-quality finding; `count` says how many there were
@@ -171,7 +192,10 @@ def _merged(notes: Iterable[Note]) -> list[Note]:
     by_code: dict[str, dict[tuple[str, ...], Note]] = {}
     for note in notes:
         by_code.setdefault(note.code, {}).setdefault(note.span_ids, note)
-    return [_merge(code, sorted(of_code.values(), key=lambda n: n.span_ids)) for code, of_code in by_code.items()]
+    return [
+        _merge(code, sorted(of_code.values(), key=lambda n: n.span_ids))
+        for code, of_code in by_code.items()
+    ]
 
 
 def _merge(code: str, notes: Sequence[Note]) -> Note:
@@ -180,4 +204,13 @@ def _merge(code: str, notes: Sequence[Note]) -> Note:
 
 
 def _from_note(note: Note) -> Finding:
-    return Finding(note.code, Kind.DATA_QUALITY, None, Severity.INFO, None, note.span_ids, None, dict(note.evidence))
+    return Finding(
+        note.code,
+        Kind.DATA_QUALITY,
+        None,
+        Severity.INFO,
+        None,
+        note.span_ids,
+        None,
+        dict(note.evidence),
+    )

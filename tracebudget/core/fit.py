@@ -1,4 +1,6 @@
-"""The robust estimate behind `inferred`, and the medians of an app: what its other requests say about this one."""
+"""The robust estimate behind `inferred`, and the medians of an app: what its other requests say
+about this one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ MIN_POINTS = 3  # below it a slope is two guesses
 
 @dataclass(frozen=True, slots=True)
 class CallFit:
-    """duration = a + b * uncached input tokens + c * (output tokens - 1), in ns; fitted on `count` calls."""
+    """duration = a + b * uncached input tokens + c * (output tokens - 1), in ns; fitted on `count`
+    calls.
+    """
 
     a_ns: float
     b_ns: float
@@ -21,7 +25,9 @@ class CallFit:
     count: int
 
     def prefill_ns(self, tokens: Tokens, duration_ns: int) -> int | None:
-        """What is left of the call when its decode is taken away, within the call; None without an output count."""
+        """What is left of the call when its decode is taken away, within the call; None without an
+        output count.
+        """
         if tokens.output is None or tokens.output < 1:
             return None
         decode = round(self.c_ns * (tokens.output - 1))
@@ -30,7 +36,9 @@ class CallFit:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is known of an app from its other requests. `simple_ns`: median time of simple requests, by model."""
+    """What is known of an app from its other requests. `simple_ns`: median time of simple requests,
+    by model.
+    """
 
     fits: Mapping[str, CallFit] = field(default_factory=dict)
     median_input_tokens: int | None = None
@@ -50,7 +58,9 @@ class Profile:
         return fit.prefill_ns(tokens, duration_ns) if fit is not None and duration_ns > 0 else None
 
     def faster_model(self, model: str | None) -> tuple[str, int, int] | None:
-        """(name, own median, its median) of the model that answers simple requests fastest, if that is another."""
+        """(name, own median, its median) of the model that answers simple requests fastest, if that
+        is another.
+        """
         own = self.simple_ns.get(model or "")
         if own is None:
             return None
@@ -59,6 +69,13 @@ class Profile:
 
 
 def slope(points: Sequence[tuple[int, int]]) -> float | None:
-    """Theil-Sen: the median of the slopes between all pairs with different x; None for fewer than three points."""
-    pairs = [(x2 - x1, y2 - y1) for i, (x1, y1) in enumerate(points) for x2, y2 in points[i + 1 :] if x1 != x2]
+    """Theil-Sen: the median of the slopes between all pairs with different x; None for fewer than
+    three points.
+    """
+    pairs = [
+        (x2 - x1, y2 - y1)
+        for i, (x1, y1) in enumerate(points)
+        for x2, y2 in points[i + 1 :]
+        if x1 != x2
+    ]
     return median(dy / dx for dx, dy in pairs) if len(points) >= MIN_POINTS and pairs else None

@@ -10,7 +10,7 @@ from tracebudget.core.dialects.facts import is_redacted, unquoted
 from tracebudget.core.report import Report
 from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
 from tracebudget.core.step import StepKind
-from tracebudget.core.tree import Node, Note, Tree, build_tree
+from tracebudget.core.tree import Note, Tree
 
 UNKNOWN_APP = "unknown"  # the root's sender gave no service.name
 
@@ -27,19 +27,16 @@ class Identity:
     state_reason: str | None
 
 
-def app_name(spans: Iterable[Span]) -> str:
-    """The app that owns a trace: its root's `service.name`. Raises ValueError for no spans."""
-    return _app(build_tree(spans).root)
-
-
 def identify(report: Report) -> Identity:
     root = report.tree.root
     resource = root.span.resource
     state, reason = _state(report.tree)
     return Identity(
-        app=_app(root),
+        app=app_of(report.tree),
         name=root.children[0].span.name if root.is_placeholder else root.span.name,
-        environment=_text(resource.get("deployment.environment.name") or resource.get("deployment.environment")),
+        environment=_text(
+            resource.get("deployment.environment.name") or resource.get("deployment.environment")
+        ),
         version=_text(resource.get("service.version")),
         session_id=_session(report),
         agents=tuple(dict.fromkeys(_agents(report))),
@@ -48,8 +45,9 @@ def identify(report: Report) -> Identity:
     )
 
 
-def _app(root: Node) -> str:
-    return root.span.service or UNKNOWN_APP
+def app_of(tree: Tree) -> str:
+    """The app that owns a trace: its root's `service.name`."""
+    return tree.root.span.service or UNKNOWN_APP
 
 
 def _text(value: object) -> str | None:
@@ -57,8 +55,9 @@ def _text(value: object) -> str | None:
 
 
 def _state(tree: Tree) -> tuple[str, str | None]:
-    """Complete when the root has no parent id, or its parent is marked remote, or it serves a call, or, its parent
-    missing, it covers at least one other span and all of them."""
+    """Complete when the root has no parent id, or its parent is marked remote, or it serves a call,
+    or, its parent missing, it covers at least one other span and all of them.
+    """
     root = tree.root
     if tree.is_running:
         return "running", "root_not_ended"
@@ -66,7 +65,11 @@ def _state(tree: Tree) -> tuple[str, str | None]:
         return "incomplete", "missing_parent" if root.id else "missing_root"
     if root.span.end_ns == 0 and root.span.start_ns != 0:
         return "incomplete", "root_not_ended"
-    if not tree.orphan_root or root.span.parent_is_remote or root.span.kind in {KIND_SERVER, KIND_CONSUMER}:
+    if (
+        not tree.orphan_root
+        or root.span.parent_is_remote
+        or root.span.kind in {KIND_SERVER, KIND_CONSUMER}
+    ):
         return "complete", None
     covers = [node for node in tree.nodes if node is not root and not node.is_placeholder]
     if covers and all(root.start <= node.start and node.end <= root.end for node in covers):
@@ -82,8 +85,9 @@ def _agents(report: Report) -> Iterable[str]:
 
 
 def _session(report: Report) -> str | None:
-    """The root's conversation id, else the first that a span names. An agent that another one called may hold a
-    conversation of its own; several side by side are noted."""
+    """The root's conversation id, else the first that a span names. An agent that another one
+    called may hold a conversation of its own; several side by side are noted.
+    """
     found: list[tuple[str, str]] = []  # (span id, session) of spans with no session above them
     below: set[int] = set()
     for node in report.tree.nodes:

@@ -1,12 +1,14 @@
-"""The counterfactual behind every saving: play the request again with a change, and read the new end-to-end time.
+"""The counterfactual behind every saving: play the request again with a change, and read the new
+end-to-end time.
 
-Each span keeps what it did itself. A child starts when all siblings that had ended before it have ended again, plus the
-gap that was there; its parent ends when all of them have, plus the gap at its end.
+Each span keeps what it did itself. A child starts when all siblings that had ended before it have
+ended again, plus the gap that was there; its parent ends when all of them have, plus the gap at its
+end.
 
     parent   |--------------------------------|
-      a        |----|                               b waited for a, and then for its own gap
-      b               |------------|                the parent's end keeps its distance from the last end
-      c          |-------|                          runs beside b: matters only if it becomes the last
+      a        |----|                         b waited for a, and then for its own gap
+      b               |------------|          the parent keeps its distance from b's end
+      c          |-------|                    runs beside b: matters only if it ends last
 
 Played without a change, every request comes out as it was.
 """
@@ -27,9 +29,9 @@ TOUCH_NS = 1_000_000  # siblings that overlap by less were one after the other
 class Change:
     """What would be different. Nodes are named by id(node).
 
-    `shorter`: ns taken off a span. `removed`: spans that did not happen, nor what is below them, nor the gap before
-    them. `at_once`: spans that start without their gap. `together`: groups of siblings, in order, that start with the
-    first of them, at most `max_parallel` at once.
+    `shorter`: ns taken off a span. `removed`: spans that did not happen, nor what is below them,
+    nor the gap before them. `at_once`: spans that start without their gap. `together`: groups of
+    siblings, in order, that start with the first of them, at most `max_parallel` at once.
     """
 
     shorter: Mapping[int, int] = field(default_factory=dict)
@@ -45,7 +47,9 @@ def replay(report: Report, change: Change) -> int:
     lasts: dict[int, int] = {}
     for node in reversed(report.tree.nodes):  # children before parents
         if not node.background:
-            lasts[id(node)] = 0 if id(node) in change.removed else _duration(node, change, groups, lasts)
+            lasts[id(node)] = (
+                0 if id(node) in change.removed else _duration(node, change, groups, lasts)
+            )
     return lasts[id(report.tree.root)]
 
 
@@ -62,7 +66,11 @@ def without_models(report: Report) -> Change:
 def framework_cut(report: Report, ns: int) -> Change:
     """Take ns off the framework's own time on the path, longest stretches first."""
     shorter: dict[int, int] = {}
-    own = [(p.duration, index, p.node) for index, (p, _) in enumerate(report.path) if _is_overhead(p.segment, p.part)]
+    own = [
+        (p.duration, index, p.node)
+        for index, (p, _) in enumerate(report.path)
+        if _is_overhead(p.segment, p.part)
+    ]
     for duration, _, node in sorted(own, key=lambda item: (-item[0], item[1])):
         cut = min(duration, ns)
         shorter[id(node)] = shorter.get(id(node), 0) + cut
@@ -74,9 +82,15 @@ def _is_overhead(segment: SegmentKind, part: str | None) -> bool:
     return segment == SegmentKind.FRAMEWORK and part not in {"unattributed", "retry_wait"}
 
 
-def _duration(node: Node, change: Change, groups: Mapping[int, tuple[Node, ...]], lasts: Mapping[int, int]) -> int:
-    """A span's new duration from its children's. Children count as far as their parent contains them."""
-    children = [c for c in node.children if not c.background and c.end > node.start and c.start < node.end]
+def _duration(
+    node: Node, change: Change, groups: Mapping[int, tuple[Node, ...]], lasts: Mapping[int, int]
+) -> int:
+    """A span's new duration from its children's. Children count as far as their parent contains
+    them.
+    """
+    children = [
+        c for c in node.children if not c.background and c.end > node.start and c.start < node.end
+    ]
     ends: dict[int, int] = {}  # each child's new end, from the node's start
     done = _Done(children, node)
     for child in children:
@@ -94,7 +108,11 @@ def _duration(node: Node, change: Change, groups: Mapping[int, tuple[Node, ...]]
 
 
 def _start_in_group(
-    child: Node, group: tuple[Node, ...], ends: Mapping[int, int], lasts: Mapping[int, int], lanes: int | None
+    child: Node,
+    group: tuple[Node, ...],
+    ends: Mapping[int, int],
+    lasts: Mapping[int, int],
+    lanes: int | None,
 ) -> int:
     """With the first of the group, or when one of the lanes falls free."""
     earlier = sorted(ends[id(other)] for other in group[: group.index(child)])
@@ -104,7 +122,9 @@ def _start_in_group(
 
 
 class _Done:
-    """Which siblings had ended by a moment: their latest old end (absolute) and latest new end (from the start)."""
+    """Which siblings had ended by a moment: their latest old end (absolute) and latest new end
+    (from the start).
+    """
 
     def __init__(self, children: Sequence[Node], node: Node) -> None:
         self.by_end = sorted(children, key=lambda child: child.end)
@@ -113,8 +133,11 @@ class _Done:
         self.was, self.now = node.start, 0
 
     def by(self, moment: int, ends: Mapping[int, int]) -> tuple[int, int]:
-        """Moments must be asked in order. A sibling whose new end is not known yet had not begun."""
-        while self.next < len(self.by_end) and min(self.by_end[self.next].end, self.limit) <= moment + TOUCH_NS:
+        """Moments come in order. A sibling whose new end is not known yet had not begun."""
+        while (
+            self.next < len(self.by_end)
+            and min(self.by_end[self.next].end, self.limit) <= moment + TOUCH_NS
+        ):
             sibling = self.by_end[self.next]
             if id(sibling) not in ends:
                 break

@@ -1,4 +1,6 @@
-"""The report: all that the core knows of one request before it is judged, with every number in its place."""
+"""The report: all that the core knows of one request before it is judged, with every number in its
+place.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,9 @@ from tracebudget.core.critical_path import Hulls, Slice, critical_path
 from tracebudget.core.fit import Profile
 from tracebudget.core.run import Run, find_runs, innermost_runs, settle_ends
 from tracebudget.core.segment import CALMER, PARTS, TOOL_KINDS, Attribution, PathSlice, SegmentKind
-from tracebudget.core.span import Span
 from tracebudget.core.step import StepKind
 from tracebudget.core.timing import settle_timing
-from tracebudget.core.tree import Node, Note, Tree, build_tree
+from tracebudget.core.tree import Node, Note, Tree
 from tracebudget.core.turn import group_turns, turn_at
 
 SEGMENTS = tuple(SegmentKind)
@@ -23,7 +24,9 @@ SEGMENTS = tuple(SegmentKind)
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """One round of a run. Times are absolute ns; `index` is its place in the report's list of all turns."""
+    """One round of a run. Times are absolute ns; `index` is its place in the report's list of all
+    turns.
+    """
 
     index: int
     run: Run
@@ -44,7 +47,9 @@ class Turn:
 
 @dataclass(slots=True)
 class Report:
-    """One request, measured. `path` tiles [start, end); `turn_of` maps id(node) of steps to their turn."""
+    """One request, measured. `path` tiles [start, end); `turn_of` maps id(node) of steps to their
+    turn.
+    """
 
     tree: Tree
     runs: list[Run]
@@ -72,11 +77,19 @@ class Report:
     @property
     def calls(self) -> list[Node]:
         """Every model call of the request, in order; failed attempts too."""
-        return [node for node in self.steps if node.step is not None and node.step.kind == StepKind.MODEL_CALL]
+        return [
+            node
+            for node in self.steps
+            if node.step is not None and node.step.kind == StepKind.MODEL_CALL
+        ]
 
     @property
     def tools(self) -> list[Node]:
-        return [node for node in self.steps if node.step is not None and node.step.kind == StepKind.TOOL_CALL]
+        return [
+            node
+            for node in self.steps
+            if node.step is not None and node.step.kind == StepKind.TOOL_CALL
+        ]
 
     def critical_ns(self, segment: SegmentKind) -> int:
         return sum(piece.duration for piece, _ in self.path if piece.segment == segment)
@@ -86,9 +99,11 @@ class Report:
 
 
 class PathIndex:
-    """One walk with its meaning, answering "how much of which segment between two moments" quickly."""
+    """One walk with its meaning: how much of which segment between two moments, quickly."""
 
-    def __init__(self, slices: Sequence[Slice], attribution: Attribution, nodes: Sequence[Node]) -> None:
+    def __init__(
+        self, slices: Sequence[Slice], attribution: Attribution, nodes: Sequence[Node]
+    ) -> None:
         self.path = attribution.attribute(slices)
         self.starts = [piece.start for piece in self.path]
         self.sums: dict[SegmentKind, list[int]] = {segment: [0] for segment in SEGMENTS}
@@ -100,7 +115,9 @@ class PathIndex:
 
     def between(self, start: int, end: int) -> dict[SegmentKind, int]:
         """Nanoseconds of each segment in [start, end)."""
-        return {segment: self._until(segment, end) - self._until(segment, start) for segment in SEGMENTS}
+        return {
+            segment: self._until(segment, end) - self._until(segment, start) for segment in SEGMENTS
+        }
 
     def _until(self, segment: SegmentKind, moment: int) -> int:
         index = bisect_right(self.starts, moment)
@@ -122,9 +139,9 @@ def _subtree_sums(slices: Sequence[Slice], nodes: Sequence[Node]) -> dict[int, i
     return sums
 
 
-def build_report(spans: Iterable[Span], profile: Profile | None = None) -> Report:
-    """Measure one trace. Raises ValueError for no spans; anything else that is wrong leaves a note."""
-    tree, runs = _measured_tree(spans, profile)
+def build_report(tree: Tree, profile: Profile | None = None) -> Report:
+    """Measure one trace, whose tree becomes the report's. What is wrong with it leaves a note."""
+    runs = _settle(tree, profile)
     runs_at = innermost_runs(tree, runs)
     for run in runs:
         group_turns(tree, run)
@@ -142,14 +159,21 @@ def build_report(spans: Iterable[Span], profile: Profile | None = None) -> Repor
     turn_of = _turns_of_steps(steps, runs_at, by_run)
     _nest(runs, by_run, turn_of)
     return Report(
-        tree=tree, runs=runs, turns=turns, path=path, steps=steps, turn_of=turn_of, critical=whole.critical,
-        busy=_busy(tree, attribution, path), parts=_parts(path, steps), profile=profile,
-    )  # fmt: skip
+        tree=tree,
+        runs=runs,
+        turns=turns,
+        path=path,
+        steps=steps,
+        turn_of=turn_of,
+        critical=whole.critical,
+        busy=_busy(tree, attribution, path),
+        parts=_parts(path, steps),
+        profile=profile,
+    )
 
 
-def _measured_tree(spans: Iterable[Span], profile: Profile | None) -> tuple[Tree, list[Run]]:
-    """The tree with its steps, its corrected ends, its clock and its first tokens; and the runs in it."""
-    tree = build_tree(spans)
+def _settle(tree: Tree, profile: Profile | None) -> list[Run]:
+    """Give the tree its steps, corrected ends, clock and first tokens; the runs in it."""
     read_steps(tree)
     runs = find_runs(tree)
     settle_ends(tree, runs)
@@ -159,16 +183,18 @@ def _measured_tree(spans: Iterable[Span], profile: Profile | None) -> tuple[Tree
     clock.mark_background(tree)
     clock.note_outside(tree)
     settle_timing(tree, profile)
-    return tree, find_runs(tree)
+    return find_runs(tree)
 
 
-# --- turns -----------------------------------------------------------------------------------------------------------
+# --- turns --------------------------------------------------------------------------------------
 
 
 def _run_indices(
     runs: Sequence[Run], whole: PathIndex, attribution: Attribution, hulls: Hulls
 ) -> dict[int, PathIndex]:
-    """Each run's own walk. A run that lies on its surroundings' path in full shares theirs: the walk is the same."""
+    """Each run's own walk. A run that lies on its surroundings' path in full shares theirs: the
+    walk is the same.
+    """
     indices: dict[int, PathIndex] = {}
     for run in runs:
         around = indices[id(run.parent)] if run.parent is not None else whole
@@ -196,7 +222,9 @@ def _list_turns(runs: Sequence[Run], indices: dict[int, PathIndex]) -> list[Turn
     turns: list[tuple[tuple[int, int, str, int], Turn]] = []
     for run in runs:
         depth[id(run)] = 0 if run.parent is None else depth[id(run.parent)] + 1
-        for number, (start, end) in enumerate(zip(run.boundaries, run.boundaries[1:], strict=False)):
+        for number, (start, end) in enumerate(
+            zip(run.boundaries, run.boundaries[1:], strict=False)
+        ):
             turn = Turn(0, run, number, start, end, indices[id(run)].between(start, end))
             turns.append(((start, depth[id(run)], run.top.id, number), turn))
     turns.sort(key=lambda pair: pair[0])
@@ -234,7 +262,12 @@ def _cut_at_turns(
             number = turn_at(run, at)
             is_last = number == len(run.boundaries) - 2
             until = piece.end if is_last else min(piece.end, run.boundaries[number + 1])
-            out.append((PathSlice(at, until, piece.segment, piece.part, piece.node), by_run[id(run)][number]))
+            out.append(
+                (
+                    PathSlice(at, until, piece.segment, piece.part, piece.node),
+                    by_run[id(run)][number],
+                )
+            )
             at = until
     return out
 
@@ -242,9 +275,11 @@ def _cut_at_turns(
 def _turns_of_steps(
     steps: Sequence[Node], runs_at: dict[int, Run | None], by_run: dict[int, list[Turn]]
 ) -> dict[int, Turn | None]:
-    """The turn of each step: that of the run strictly above it. None in the background and outside every run.
+    """The turn of each step: that of the run strictly above it. None in the background and outside
+    every run.
 
-    A call or tool that is the whole request stands in its own turn; an agent that nobody called in none.
+    A call or tool that is the whole request stands in its own turn; an agent that nobody called in
+    none.
     """
     turn_of: dict[int, Turn | None] = {}
     for node in steps:
@@ -255,7 +290,9 @@ def _turns_of_steps(
             turn_of[id(node)] = None
         else:
             number = run.turn_of.get(id(node))
-            turn_of[id(node)] = by_run[id(run)][turn_at(run, node.start) if number is None else number]
+            turn_of[id(node)] = by_run[id(run)][
+                turn_at(run, node.start) if number is None else number
+            ]
     return turn_of
 
 
@@ -263,8 +300,12 @@ def _is_actor(node: Node) -> bool:
     return node.step is not None and node.step.kind in {StepKind.AGENT, StepKind.WORKFLOW}
 
 
-def _nest(runs: Sequence[Run], by_run: dict[int, list[Turn]], turn_of: dict[int, Turn | None]) -> None:
-    """Tie nested runs to the turns that called them, and tell those how much of their time they gave away."""
+def _nest(
+    runs: Sequence[Run], by_run: dict[int, list[Turn]], turn_of: dict[int, Turn | None]
+) -> None:
+    """Tie nested runs to the turns that called them, and tell those how much of their time they
+    gave away.
+    """
     away: dict[int, list[tuple[int, int]]] = {}
     for run in runs:
         if run.parent is None:
@@ -275,7 +316,9 @@ def _nest(runs: Sequence[Run], by_run: dict[int, list[Turn]], turn_of: dict[int,
             turn.parent = caller
         for turn in parents:
             if turn.start < run.top.end and run.top.start < turn.end:
-                away.setdefault(id(turn), []).append((max(run.top.start, turn.start), min(run.top.end, turn.end)))
+                away.setdefault(id(turn), []).append(
+                    (max(run.top.start, turn.start), min(run.top.end, turn.end))
+                )
     for turns in by_run.values():
         for turn in turns:
             turn.delegated_ns = union_ns(away.get(id(turn), ()))
@@ -291,17 +334,21 @@ def union_ns(spans: Iterable[tuple[int, int]]) -> int:
     return total
 
 
-# --- totals ----------------------------------------------------------------------------------------------------------
+# --- totals -------------------------------------------------------------------------------------
 
 
 def _busy(
     tree: Tree, attribution: Attribution, path: Sequence[tuple[PathSlice, Turn | None]]
 ) -> dict[SegmentKind, int]:
-    """The sum of the steps' own durations: what each spent itself, without the steps below it. Spans are clipped to
-    their parents as in the walk; no segment was busy for less than it was waited for."""
+    """The sum of the steps' own durations: what each spent itself, without the steps below it.
+    Spans are clipped to their parents as in the walk; no segment was busy for less than it was
+    waited for.
+    """
     seen = _clipped_to_parents(tree)
     below: dict[int, list[tuple[int, int]]] = {}
-    owners = [node for node in tree.nodes if attribution.owner[id(node)] is node and not node.background]
+    owners = [
+        node for node in tree.nodes if attribution.owner[id(node)] is node and not node.background
+    ]
     for node in owners:
         above = attribution.owner[id(node.parent)] if node.parent is not None else None
         if node is not tree.root:
@@ -348,15 +395,22 @@ def _add_busy(busy: dict[SegmentKind, int], node: Node, own_ns: int) -> None:
 def _parts(
     path: Sequence[tuple[PathSlice, Turn | None]], steps: Sequence[Node]
 ) -> dict[SegmentKind, dict[str, int | None]]:
-    """Nanoseconds of each named part. Queue, network and engine time are None where no call tells them."""
+    """Nanoseconds of each named part. Queue, network and engine time are None where no call tells
+    them.
+    """
     told = _told_parts(steps)
     parts: dict[SegmentKind, dict[str, int | None]] = {
-        segment: {name: None if segment == SegmentKind.PREFILL and name not in told else 0 for name in names}
+        segment: {
+            name: None if segment == SegmentKind.PREFILL and name not in told else 0
+            for name in names
+        }
         for segment, names in PARTS.items()
     }
     for piece, _ in path:
         if piece.part is not None:
-            parts[piece.segment][piece.part] = (parts[piece.segment][piece.part] or 0) + piece.duration
+            parts[piece.segment][piece.part] = (
+                parts[piece.segment][piece.part] or 0
+            ) + piece.duration
     return parts
 
 
@@ -364,7 +418,9 @@ def _told_parts(steps: Sequence[Node]) -> set[str]:
     told = set()
     for node in steps:
         facts = node.step.model if node.step is not None else None
-        if node.step is not None and node.step.kind == StepKind.QUEUE or (facts is not None and facts.queue_ns is not None):
+        if (node.step is not None and node.step.kind == StepKind.QUEUE) or (
+            facts is not None and facts.queue_ns is not None
+        ):
             told.add("queue")
         if facts is not None and facts.queue_ns is not None and facts.prefill_ns is not None:
             told.add("engine_other")

@@ -1,4 +1,6 @@
-"""Runs: one agent at work. Which agent a model call belongs to, and where the call and the run really end."""
+"""Runs: one agent at work. Which agent a model call belongs to, and where the call and the run
+really end.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node, Note, Tree, ancestors
 
 MS = 1_000_000
-LATE_END_NS = 20 * MS  # a call span that closes so soon after its last tool was held open by the framework
+LATE_END_NS = (
+    20 * MS
+)  # a call span that closes so soon after its last tool was held open by the framework
 TOUCH_NS, TOUCH_SHARE = 5 * MS, 0.01  # calls that overlap by less follow one another
 
 # Below these, a model call judges or looks up; it is no round of the agent.
@@ -18,14 +22,18 @@ SIDE = frozenset({StepKind.GUARDRAIL, StepKind.RETRIEVAL, StepKind.EMBEDDING})
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """An agent at work, from the start of `top` to its end. `calls` and `tools` in order of start."""
+    """An agent at work, while `top` lasts. `calls` and `tools` are in order of start."""
 
     top: Node
     calls: list[Node] = field(default_factory=list)
     tools: list[Node] = field(default_factory=list)
-    side_calls: set[int] = field(default_factory=set)  # ids of nodes below guardrails, retrievals, embeddings
+    side_calls: set[int] = field(
+        default_factory=set
+    )  # ids of nodes below guardrails, retrievals, embeddings
     parent: Run | None = None
-    boundaries: list[int] = field(default_factory=list)  # where turns begin, then the end of the run
+    boundaries: list[int] = field(
+        default_factory=list
+    )  # where turns begin, then the end of the run
     turn_of: dict[int, int] = field(default_factory=dict)  # id(node) -> index within this run
 
     @property
@@ -34,7 +42,9 @@ class Run:
 
 
 def find_runs(tree: Tree) -> list[Run]:
-    """All runs, outer ones before those nested in them; their calls and tools filled in. A request without a call has one run, the request."""
+    """All runs, outer ones before those nested in them; their calls and tools filled in. A request
+    without a call has one run, the request.
+    """
     tops = _tops(tree)
     by_top: dict[int, Run] = {}
     for node in tree.nodes:
@@ -55,19 +65,25 @@ def find_runs(tree: Tree) -> list[Run]:
 
 
 def _tops(tree: Tree) -> dict[int, tuple[Node, bool]]:
-    """For each node: the span that would be its run, and whether it works beside the rounds (guardrail, ...).
+    """For each node: the span that would be its run, and whether it works beside the rounds
+    (guardrail, ...).
 
-    The nearest agent above; without one, the outermost workflow below the tool (or root) it runs in; else that tool;
-    else the request. `flows` carries that outermost workflow down, `tools` the tool.
+    The nearest agent above; without one, the outermost workflow below the tool (or root) it runs
+    in; else that tool; else the request. `flows` carries that outermost workflow down, `tools` the
+    tool.
     """
     answer: dict[int, tuple[Node, bool]] = {}
-    below: dict[int, tuple[Node | None, Node | None, bool]] = {}  # (agent or outermost workflow, tool, side)
+    below: dict[
+        int, tuple[Node | None, Node | None, bool]
+    ] = {}  # (agent or outermost workflow, tool, side)
     for node in tree.nodes:
-        holder, tool, side = below[id(node.parent)] if node.parent is not None else (None, None, False)
+        holder, tool, side = (
+            below[id(node.parent)] if node.parent is not None else (None, None, False)
+        )
         answer[id(node)] = (holder or tool or tree.root, side)
         kind = node.step.kind if node.step else None
         if kind == StepKind.AGENT:
-            holder, tool, side = node, tool, False
+            holder, side = node, False
         elif kind == StepKind.TOOL_CALL:
             holder, tool, side = None, node, False
         elif kind == StepKind.WORKFLOW and holder is None:
@@ -86,7 +102,12 @@ def _fill(tree: Tree, by_top: dict[int, Run]) -> None:
         outside = around[id(node)]
         if run is not None:
             run.parent = outside
-        if outside is not None and node.step is not None and node.step.kind == StepKind.TOOL_CALL and not node.background:
+        if (
+            outside is not None
+            and node.step is not None
+            and node.step.kind == StepKind.TOOL_CALL
+            and not node.background
+        ):
             outside.tools.append(node)
         for child in node.children:
             around[id(child)] = run or outside
@@ -102,11 +123,13 @@ def innermost_runs(tree: Tree, runs: Iterable[Run]) -> dict[int, Run | None]:
     return answer
 
 
-# --- where calls really end ------------------------------------------------------------------------------------------
+# --- where calls really end ---------------------------------------------------------------------
 
 
 def settle_ends(tree: Tree, runs: Iterable[Run]) -> None:
-    """Correct the ends of model calls for attribution (semantics, "Effective end"). Each correction leaves a note."""
+    """Correct the ends of model calls for attribution (semantics, "Effective end"). Each correction
+    leaves a note.
+    """
     for run in runs:
         for index, call in enumerate(run.calls):
             later = run.calls[index + 1 :]
@@ -117,32 +140,40 @@ def settle_ends(tree: Tree, runs: Iterable[Run]) -> None:
 
 
 def _went_on(call: Node) -> bool:
-    """The call's own first-token event lies after its end: the span closed at the response's headers."""
+    """The call's own first-token event lies after its end: the span closed at the response's
+    headers.
+    """
     facts = call.step.model if call.step else None
-    return facts is not None and any(c.is_event and c.after_ns > call.duration + MS for c in facts.ttft_claims)
+    return facts is not None and any(
+        c.is_event and c.after_ns > call.duration + MS for c in facts.ttft_claims
+    )
 
 
 def _prolong(call: Node, following: Node | None, tree: Tree) -> None:
     limits = [following.start] if following is not None and following.start > call.end else []
     limits += [up.end for up in ancestors(call) if up.step is not None and up.end > call.end][:1]
     if limits:
-        tree.notes.append(Note("unfinished_span", (call.id,), {"assumed_end_ns": min(limits) - call.start}))
+        tree.notes.append(
+            Note("unfinished_span", (call.id,), {"assumed_end_ns": min(limits) - call.start})
+        )
         call.end = min(limits)
 
 
 def _cut_at_tools(call: Node, following: Node | None, run: Run, tree: Tree) -> None:
     """A span that encloses the tools it asked for ended when the first of them began.
 
-        chat span  |------------------------------|        tools run inside: the answer was there when they began
-        tools            |---------|  |----------|
-        call       |-----|
+    chat span  |------------------------------|     the answer was there
+    tools            |---------|  |----------|
+    call       |-----|
     """
     tools = [tool for tool in run.tools if _encloses(call, tool, following)]
     if not tools:
         return
     last = max(tool.end for tool in tools)
     held_open = call.end - last <= LATE_END_NS
-    overtaken = following is not None and following.start < call.end and not touches(call, following)
+    overtaken = (
+        following is not None and following.start < call.end and not touches(call, following)
+    )
     if held_open or overtaken:
         end = min(tool.start for tool in tools)
         tree.notes.append(Note("late_model_end", (call.id,), {"by_ns": call.end - end}))
@@ -150,17 +181,23 @@ def _cut_at_tools(call: Node, following: Node | None, run: Run, tree: Tree) -> N
 
 
 def _encloses(call: Node, tool: Node, following: Node | None) -> bool:
-    """The whole tool lies inside the call, which asked for it: by its id, else by standing before the next call."""
+    """The whole tool lies inside the call, which asked for it: by its id, else by standing before
+    the next call.
+    """
     inside = call.start < tool.start < call.end and tool.end <= call.end + MS
     if not inside or call.step is None or tool.step is None:
         return False
-    asked = {request.call_id for request in call.step.content.tool_requests or () if request.call_id}
+    asked = {
+        request.call_id for request in call.step.content.tool_requests or () if request.call_id
+    }
     if asked and tool.step.call_id is not None:
         return tool.step.call_id in asked
     return following is None or tool.start < following.start
 
 
 def touches(earlier: Node, later: Node) -> bool:
-    """The later call starts before the earlier one ends, but by so little that they follow one another."""
+    """The later call starts before the earlier one ends, but by so little that they follow one
+    another.
+    """
     overlap = earlier.end - later.start
     return overlap <= max(TOUCH_NS, int(TOUCH_SHARE * min(earlier.duration, later.duration)))

@@ -1,11 +1,14 @@
-"""Segments: every slice of the path is prefill, decode, tool, framework or wait, and says which part of it.
+"""Segments: every slice of the path is prefill, decode, tool, framework or wait, and says which
+part of it.
 
-A slice belongs to the nearest typed step at or above it. What no step claims is framework; what nobody can know about
-is its part `unattributed`: ignorance, not overhead (semantics, "Segments add up").
+A slice belongs to the nearest typed step at or above it. What no step claims is framework; what
+nobody can know about is its part `unattributed`: ignorance, not overhead (semantics, "Segments add
+up").
 """
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,14 +39,18 @@ PARTS: dict[SegmentKind, tuple[str, ...]] = {
 }
 
 TOOL_KINDS = frozenset({StepKind.TOOL_CALL, StepKind.RETRIEVAL, StepKind.EMBEDDING})
-CALMER = frozenset({StepKind.SERVER_CALL, StepKind.TOOL_SERVER})  # views of another step: they claim no time
+CALMER = frozenset(
+    {StepKind.SERVER_CALL, StepKind.TOOL_SERVER}
+)  # views of another step: they claim no time
 
 IDLE_NS = 30_000_000_000  # nobody's code thinks for half a minute between two runs: a person did
 
 
 @dataclass(frozen=True, slots=True)
 class PathSlice:
-    """A stretch of a path with its meaning. `node` is the step it belongs to, or the span whose own time it is."""
+    """A stretch of a path with its meaning. `node` is the step it belongs to, or the span whose own
+    time it is.
+    """
 
     start: int
     end: int
@@ -66,7 +73,9 @@ class Mark:
 
 
 class Attribution:
-    """Turns slices of the walk into path slices. Built once a request; `runs_at` is `innermost_runs`' answer."""
+    """Turns slices of the walk into path slices. Built once a request; `runs_at` is
+    `innermost_runs`' answer.
+    """
 
     def __init__(self, tree: Tree, runs: Sequence[Run], runs_at: dict[int, Run | None]) -> None:
         self.tree, self.runs, self.runs_at = tree, runs, runs_at
@@ -82,8 +91,9 @@ class Attribution:
                 if path_slice.start == path_slice.end:
                     continue
                 if out and _continues(out[-1], path_slice):
-                    path_slice = _joined(out.pop(), path_slice)
-                out.append(path_slice)
+                    out[-1] = _joined(out[-1], path_slice)
+                else:
+                    out.append(path_slice)
         return out
 
     def _one(self, piece: Slice) -> Iterator[PathSlice]:
@@ -104,7 +114,12 @@ class Attribution:
 
     def _framework(self, piece: Slice, owner: Node | None) -> Iterator[PathSlice]:
         node = piece.node
-        if node.span.kind == KIND_CLIENT and node.step is None and not node.is_placeholder and node.absorbed is None:
+        if (
+            node.span.kind == KIND_CLIENT
+            and node.step is None
+            and not node.is_placeholder
+            and node.absorbed is None
+        ):
             yield PathSlice(piece.start, piece.end, SegmentKind.FRAMEWORK, "io", node)
             return
         if id(owner or self.tree.root) in self.is_blind or node.is_placeholder:
@@ -113,16 +128,22 @@ class Attribution:
         run = self.runs_at[id(node)]
         marks = self.marks[id(run)] if run is not None else ()
         for start, end, part in cut_by(marks, piece.start, piece.end):
-            yield from self._between_runs(start, end, node) if part is None else (
-                PathSlice(start, end, SegmentKind.FRAMEWORK, part, node),
+            yield from (
+                self._between_runs(start, end, node)
+                if part is None
+                else (PathSlice(start, end, SegmentKind.FRAMEWORK, part, node),)
             )
 
     def _between_runs(self, start: int, end: int, node: Node) -> Iterator[PathSlice]:
-        """Time between two runs of one parent is a hand-off; more than half a minute of it a person's wait."""
+        """Time between two runs of one parent is a hand-off; more than half a minute of it a
+        person's wait.
+        """
         edges = self.siblings.get(id(node))
         if edges is not None and _is_between(edges, start, end):
             is_idle = end - start > IDLE_NS and node is self.tree.root
-            segment, part = (SegmentKind.WAIT, None) if is_idle else (SegmentKind.FRAMEWORK, "handoff")
+            segment, part = (
+                (SegmentKind.WAIT, None) if is_idle else (SegmentKind.FRAMEWORK, "handoff")
+            )
             yield PathSlice(start, end, segment, part, node)
         else:
             yield PathSlice(start, end, SegmentKind.FRAMEWORK, None, node)
@@ -130,9 +151,11 @@ class Attribution:
 
 def _continues(before: PathSlice, after: PathSlice) -> bool:
     return (
-        before.end == after.start and before.node is after.node
-        and before.segment == after.segment and before.part == after.part
-    )  # fmt: skip
+        before.end == after.start
+        and before.node is after.node
+        and before.segment == after.segment
+        and before.part == after.part
+    )
 
 
 def _joined(before: PathSlice, after: PathSlice) -> PathSlice:
@@ -140,7 +163,8 @@ def _joined(before: PathSlice, after: PathSlice) -> PathSlice:
 
 
 def _owners(tree: Tree) -> tuple[dict[int, Node | None], set[int]]:
-    """For each node the nearest typed step at or above it, and the owners below which no model call is.
+    """For each node the nearest typed step at or above it, and the owners below which no model call
+    is.
 
     A workflow that holds no model call owns nothing: inside a tool it is the tool's machinery.
     """
@@ -154,9 +178,15 @@ def _owners(tree: Tree) -> tuple[dict[int, Node | None], set[int]]:
     for node in tree.nodes:
         above = owner[id(node.parent)] if node.parent is not None else None
         kind = node.step.kind if node.step is not None else None
-        claims = kind is not None and kind not in CALMER and (kind != StepKind.WORKFLOW or id(node) in has_call)
+        claims = (
+            kind is not None
+            and kind not in CALMER
+            and (kind != StepKind.WORKFLOW or id(node) in has_call)
+        )
         owner[id(node)] = node if claims else above
-    blind = {id(n) for n in tree.nodes if id(n) not in has_call and (n is tree.root or _is_agent(n))}
+    blind = {
+        id(n) for n in tree.nodes if id(n) not in has_call and (n is tree.root or _is_agent(n))
+    }
     return owner, blind
 
 
@@ -164,13 +194,13 @@ def _is_agent(node: Node) -> bool:
     return node.step is not None and node.step.kind == StepKind.AGENT
 
 
-# --- model calls -----------------------------------------------------------------------------------------------------
+# --- model calls --------------------------------------------------------------------------------
 
 
 def split_call(call: Node, start: int, end: int) -> Iterator[PathSlice]:
     """A stretch of a call cut at its first token, and before it at network and queue.
 
-        |-network-|-queue-|----- compute -----|-engine_other-|-------- decode --------|
+    |-network-|-queue-|----- compute -----|-engine_other-|-------- decode --------|
     """
     failed = call.step is not None and call.step.is_error
     if call.ttft.split_ns is None:
@@ -186,13 +216,19 @@ def split_call(call: Node, start: int, end: int) -> Iterator[PathSlice]:
 
 
 def phases(call: Node) -> list[Mark]:
-    """The named parts of a call's prefill, as the client, the server and the engine tell them, in order of time."""
+    """The named parts of a call's prefill, as the client, the server and the engine tell them, in
+    order of time.
+    """
     server, facts = call.server, call.step.model if call.step else None
     if call.ttft.split_ns is None or facts is None:
         return []
     first_token = call.start + call.ttft.split_ns
     arrived = min(max(server.start, call.start), first_token) if server is not None else call.start
-    marks = [Mark(call.start, arrived, "network")] if server is not None and arrived > call.start else []
+    marks = (
+        [Mark(call.start, arrived, "network")]
+        if server is not None and arrived > call.start
+        else []
+    )
     queue_ns, prefill_ns = facts.queue_ns, facts.prefill_ns
     if queue_ns:
         marks.append(Mark(arrived, min(arrived + queue_ns, first_token), "queue"))
@@ -203,7 +239,9 @@ def phases(call: Node) -> list[Mark]:
 
 
 def cut_by(marks: Sequence[Mark], start: int, end: int) -> Iterator[tuple[int, int, str | None]]:
-    """[start, end) cut at the marks (sorted, not overlapping): each piece with its mark's name, or None."""
+    """[start, end) cut at the marks (sorted, not overlapping): each piece with its mark's name, or
+    None.
+    """
     at = start
     for mark in marks[bisect_right(marks, start, key=lambda m: m.end) :]:
         if mark.start >= end:
@@ -219,7 +257,7 @@ def cut_by(marks: Sequence[Mark], start: int, end: int) -> Iterator[tuple[int, i
         yield at, end, None
 
 
-# --- what is known of a run's own time -------------------------------------------------------------------------------
+# --- what is known of a run's own time ----------------------------------------------------------
 
 
 def _marks(run: Run) -> Iterator[Mark]:
@@ -237,19 +275,29 @@ def _marks(run: Run) -> Iterator[Mark]:
         work_end = max([work_end, *(node.end for node in (*calls[index], *tools[index]))])
 
 
-def _turn_marks(run: Run, index: int, calls: list[Node], tools: list[Node], work_end: int) -> Iterator[Mark]:
+def _turn_marks(
+    run: Run, index: int, calls: list[Node], tools: list[Node], work_end: int
+) -> Iterator[Mark]:
     turn_end = run.boundaries[index + 1]
     for call in calls:
         if _decode_is_impossible(call):
-            before = max([work_end, *(n.end for n in (*calls, *tools) if n is not call and n.end <= call.start)])
+            before = max(
+                [
+                    work_end,
+                    *(n.end for n in (*calls, *tools) if n is not call and n.end <= call.start),
+                ]
+            )
             yield Mark(before, call.start, "unattributed")
-    for earlier, later in zip(calls, calls[1:], strict=False):
+    for earlier, later in itertools.pairwise(calls):
         if later.attempt > earlier.attempt and earlier.end < later.start:
             yield Mark(earlier.end, later.start, "retry_wait")
     ends = [max((node.end for node in nodes), default=0) for nodes in (calls, tools)]
-    # A run that ends after its tools: the call that read their results was lost, or there was none. Nothing tells.
+    # A run that ends after its tools: the call that read their results was lost, or there was none.
+    # Nothing tells.
     is_last = index == len(run.boundaries) - 2
-    if (calls and _tools_missing(calls, tools, not is_last)) or (is_last and run.calls and ends[1] > ends[0]):
+    if (calls and _tools_missing(calls, tools, not is_last)) or (
+        is_last and run.calls and ends[1] > ends[0]
+    ):
         yield Mark(max(ends), turn_end, "unattributed")
 
 
@@ -263,18 +311,24 @@ def _sorted_apart(marks: Iterator[Mark]) -> Iterator[Mark]:
             at = mark.end
 
 
-MIN_CALL_NS_PER_TOKEN = 200_000  # 5,000 tokens a second: a span that is shorter holds only the end of its call
+MIN_CALL_NS_PER_TOKEN = (
+    200_000  # 5,000 tokens a second: a span that is shorter holds only the end of its call
+)
 
 
 def _decode_is_impossible(call: Node) -> bool:
     facts = call.step.model if call.step else None
     output = facts.tokens.output if facts else None
-    return output is not None and output > 1 and call.duration < MIN_CALL_NS_PER_TOKEN * (output - 1)
+    return (
+        output is not None and output > 1 and call.duration < MIN_CALL_NS_PER_TOKEN * (output - 1)
+    )
 
 
 def _tools_missing(calls: list[Node], tools: list[Node], is_followed: bool) -> bool:
-    """The turn's answer asked for tools and no span shows them, or fewer than it asked for. Where nothing tells what
-    it asked for, the model being called again does: something was done in between."""
+    """The turn's answer asked for tools and no span shows them, or fewer than it asked for. Where
+    nothing tells what it asked for, the model being called again does: something was done in
+    between.
+    """
     steps = [call.step for call in calls if call.step is not None and not call.step.is_error]
     asked = [step for step in steps if step.asks_for_tools()]
     if not asked:
@@ -284,7 +338,9 @@ def _tools_missing(calls: list[Node], tools: list[Node], is_followed: bool) -> b
 
 
 def _run_edges(tree: Tree, runs: Sequence[Run]) -> dict[int, tuple[list[int], list[int]]]:
-    """For each span that holds several runs without being one: when runs below it ended, and when they started."""
+    """For each span that holds several runs without being one: when runs below it ended, and when
+    they started.
+    """
     tops = {id(run.top) for run in runs}
     edges: dict[int, tuple[list[int], list[int]]] = {}
     for run in runs:
@@ -294,7 +350,11 @@ def _run_edges(tree: Tree, runs: Sequence[Run]) -> dict[int, tuple[list[int], li
             ends.append(run.top.end)
             starts.append(run.top.start)
             above = above.parent
-    return {key: (sorted(ends), sorted(starts)) for key, (ends, starts) in edges.items() if len(ends) > 1}
+    return {
+        key: (sorted(ends), sorted(starts))
+        for key, (ends, starts) in edges.items()
+        if len(ends) > 1
+    }
 
 
 def _is_between(edges: tuple[list[int], list[int]], start: int, end: int) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 # Attribute values are what OTLP/JSON can say: str, bool, int, float, None, list and dict of these.
-# Bytes arrive as base64 text. A value that the privacy door took away is a `Redacted` mapping (see content.py).
+# Bytes arrive as base64 text. A value that the privacy door took away is a `Redacted` mapping (see
+# content.py).
 Attributes = Mapping[str, Any]
 
 KIND_UNSPECIFIED, KIND_INTERNAL, KIND_SERVER, KIND_CLIENT, KIND_PRODUCER, KIND_CONSUMER = range(6)
@@ -73,4 +74,7 @@ class Span:
     @property
     def parent_is_remote(self) -> bool:
         """OTLP flags say that the parent lives in another process."""
-        return self.flags & (FLAG_HAS_IS_REMOTE | FLAG_IS_REMOTE) == FLAG_HAS_IS_REMOTE | FLAG_IS_REMOTE
+        return (
+            self.flags & (FLAG_HAS_IS_REMOTE | FLAG_IS_REMOTE)
+            == FLAG_HAS_IS_REMOTE | FLAG_IS_REMOTE
+        )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from tracebudget.core.content import NOTHING, Content, content_of, find_fact
-from tracebudget.core.dialects import Dialect, Reading, common
+from tracebudget.core.dialects import Reading, common
+from tracebudget.core.dialects.table import Dialect
 from tracebudget.core.span import STATUS_ERROR, Span
 from tracebudget.core.tokens import Tokens, count, read_tokens
 from tracebudget.core.ttft import TtftClaim, claims, nanoseconds
@@ -30,15 +32,30 @@ class StepKind(StrEnum):
     QUEUE = "queue"
 
 
-# Steps that take part in the walk with their own interval: something was being waited for, whatever lies below.
-WORK = frozenset({
-    StepKind.MODEL_CALL, StepKind.TOOL_CALL, StepKind.RETRIEVAL, StepKind.EMBEDDING, StepKind.WAIT, StepKind.QUEUE,
-})  # fmt: skip
+# Steps that take part in the walk with their own interval: something was being waited for, whatever
+# lies below.
+WORK = frozenset(
+    {
+        StepKind.MODEL_CALL,
+        StepKind.TOOL_CALL,
+        StepKind.RETRIEVAL,
+        StepKind.EMBEDDING,
+        StepKind.WAIT,
+        StepKind.QUEUE,
+    }
+)
+
+HTTP_STATUS = re.compile(r"[1-5]\d\d")
+HTTP_ERROR = 400  # and above: the client's or the server's fault
 
 KIND_OF_ROLE = {kind.value: kind for kind in StepKind}
 
-ASKING = frozenset({"tool_calls", "tool_call", "tool-calls", "tool_use", "function_call", "tool_use_required"})
-ENDING = frozenset({"stop", "end_turn", "length", "max_tokens", "stop_sequence", "completed", "content_filter"})
+ASKING = frozenset(
+    {"tool_calls", "tool_call", "tool-calls", "tool_use", "function_call", "tool_use_required"}
+)
+ENDING = frozenset(
+    {"stop", "end_turn", "length", "max_tokens", "stop_sequence", "completed", "content_filter"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +83,9 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One typed span. `name` is what a reader would call it; `model` is there for model and server calls only."""
+    """One typed span. `name` is what a reader would call it; `model` is there for model and server
+    calls only.
+    """
 
     kind: StepKind
     name: str
@@ -77,7 +96,9 @@ class Step:
     call_id: str | None = None
     content: Content = NOTHING
     model: ModelFacts | None = None
-    arguments_refused: bool = False  # the framework says that the model's arguments did not validate
+    arguments_refused: bool = (
+        False  # the framework says that the model's arguments did not validate
+    )
 
     def asks_for_tools(self) -> bool | None:
         """The answer asked for tools: True, False, or None where nothing tells."""
@@ -92,7 +113,9 @@ class Step:
 
 
 def read_step(span: Span, reading: Reading, ancestors: Sequence[Span] = ()) -> Step | None:
-    """The step that a span is, or None for a plain one. `ancestors`, nearest first, lend facts that stand on them."""
+    """The step that a span is, or None for a plain one. `ancestors`, nearest first, lend facts that
+    stand on them.
+    """
     role, dialect = reading
     kind = KIND_OF_ROLE.get(role or "")
     if kind is None or dialect is None:
@@ -110,7 +133,8 @@ def read_step(span: Span, reading: Reading, ancestors: Sequence[Span] = ()) -> S
         call_id=_text(span, dialect, "tool_call_id") if kind == StepKind.TOOL_CALL else None,
         content=content,
         model=read_model(span, dialect, ancestors) if is_model else None,
-        arguments_refused=kind == StepKind.TOOL_CALL and find_fact(span, dialect, "tool_args_invalid") is not None,
+        arguments_refused=kind == StepKind.TOOL_CALL
+        and find_fact(span, dialect, "tool_args_invalid") is not None,
     )
 
 
@@ -172,7 +196,9 @@ def _model_name(span: Span, dialect: Dialect, ancestors: Sequence[Span]) -> str 
         return name
     for candidate in dialect.candidates("model_request"):
         for ancestor in ancestors if candidate.from_ancestor else ():
-            if ancestor.name == candidate.from_ancestor and isinstance(ancestor.attributes.get(candidate.key), str):
+            if ancestor.name == candidate.from_ancestor and isinstance(
+                ancestor.attributes.get(candidate.key), str
+            ):
                 return str(ancestor.attributes[candidate.key])
     return None
 
@@ -186,9 +212,15 @@ def _provider(span: Span, dialect: Dialect) -> str | None:
 
 
 def _streamed(span: Span, dialect: Dialect, ttft_claims: Sequence[TtftClaim]) -> bool | None:
-    """The stream flag, under the emitter's own habits; a claim of a first chunk says streamed where no flag does."""
+    """The stream flag, under the emitter's own habits; a claim of a first chunk says streamed where
+    no flag does.
+    """
     flag, rules = as_bool(find_fact(span, dialect, "streaming")), dialect.stream_flag
-    if flag is None and span.scope in rules.absent_means_false and (not rules.carrier or rules.carrier in span.attributes):
+    if (
+        flag is None
+        and span.scope in rules.absent_means_false
+        and (not rules.carrier or rules.carrier in span.attributes)
+    ):
         return False
     if flag is False and span.scope in rules.false_means_unknown:
         return None
@@ -220,20 +252,29 @@ def http_status(span: Span, dialect: Dialect | None = None) -> int | None:
     """The HTTP status that a span carries, under any of its spellings."""
     found = find_fact(span, dialect, "http_status") if dialect else None
     values = [found.value] if found else []
-    values += [span.attributes.get(key) for key in ("http.response.status_code", "http.status_code")]
+    values += [
+        span.attributes.get(key) for key in ("http.response.status_code", "http.status_code")
+    ]
     for value in values:
-        if isinstance(value, int | str) and str(value).isdigit() and 100 <= int(value) <= 599:
+        if isinstance(value, int | str) and HTTP_STATUS.fullmatch(str(value)):
             return int(value)
     return None
 
 
 def _is_error(span: Span, dialect: Dialect, kind: StepKind, status: int | None) -> bool:
-    if span.status == STATUS_ERROR or (status or 0) >= 400:
+    if span.status == STATUS_ERROR or (status or 0) >= HTTP_ERROR:
         return True
-    if kind not in {StepKind.MODEL_CALL, StepKind.TOOL_CALL, StepKind.SERVER_CALL, StepKind.TOOL_SERVER}:
+    if kind not in {
+        StepKind.MODEL_CALL,
+        StepKind.TOOL_CALL,
+        StepKind.SERVER_CALL,
+        StepKind.TOOL_SERVER,
+    }:
         return False
     success = as_bool(find_fact(span, dialect, "success"))
-    return success is False or any(find_fact(span, dialect, fact) for fact in ("error", "error_type", "tool_error"))
+    return success is False or any(
+        find_fact(span, dialect, fact) for fact in ("error", "error_type", "tool_error")
+    )
 
 
 def _error_type(span: Span, dialect: Dialect, status: int | None) -> str | None:
@@ -244,4 +285,4 @@ def _error_type(span: Span, dialect: Dialect, status: int | None) -> str | None:
         value: Mapping[str, Any] = event.attributes
         if event.name == "exception" and isinstance(value.get("exception.type"), str):
             return str(value["exception.type"])
-    return str(status) if status is not None and status >= 400 else None
+    return str(status) if status is not None and status >= HTTP_ERROR else None

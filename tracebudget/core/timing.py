@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tracebudget.core.fit import Profile
-from tracebudget.core.span import KIND_CLIENT
-from tracebudget.core.step import ModelFacts, StepKind, http_status
+from tracebudget.core.span import KIND_CLIENT, STATUS_ERROR
+from tracebudget.core.step import HTTP_ERROR, ModelFacts, StepKind, http_status
 from tracebudget.core.tree import Node, Note, Tree
 from tracebudget.core.ttft import Ttft, TtftSource, resolve_claims
 
 MS = 1_000_000
-WALL_GRACE_NS = 5 * MS  # reported phases may exceed the wall clock by so much before it is worth a note
+WALL_GRACE_NS = (
+    5 * MS
+)  # reported phases may exceed the wall clock by so much before it is worth a note
 
 
 def settle_timing(tree: Tree, profile: Profile | None) -> None:
@@ -40,23 +42,28 @@ def _with_engine(own: ModelFacts, server: Node) -> ModelFacts:
 
 
 def _settled(node: Node, tree: Tree, profile: Profile | None) -> Ttft:
-    facts = node.step.model if node.step is not None else None
-    assert facts is not None and node.step is not None
-    measured, refused = (Ttft(), []) if node.server is node else resolve_claims(
-        facts.ttft_claims,
-        duration_ns=node.duration,
-        offset_ns=_last_attempt_offset(node, facts),
-        output_tokens=facts.tokens.output,
-        streamed=facts.streamed,
+    facts = node.facts
+    measured, refused = (
+        (Ttft(), [])
+        if node.server is node
+        else resolve_claims(
+            facts.ttft_claims,
+            duration_ns=node.duration,
+            offset_ns=_last_attempt_offset(node, facts),
+            output_tokens=facts.tokens.output,
+            streamed=facts.streamed,
+        )
     )
     for refusal in refused:
-        tree.notes.append(Note(refusal.code, (node.id,), {"from": refusal.where, "value_ns": refusal.value_ns}))
+        tree.notes.append(
+            Note(refusal.code, (node.id,), {"from": refusal.where, "value_ns": refusal.value_ns})
+        )
     if measured.ns is not None:
         return measured
     reported = _reported(node, tree)
     if reported is not None:
         return replace(reported, first_visible_ns=measured.first_visible_ns)
-    if node.step.is_error or profile is None:
+    if profile is None or node.step is None or node.step.is_error:
         return measured
     estimate = profile.estimate(facts.model, facts.tokens, node.duration)
     if estimate is None:
@@ -65,8 +72,9 @@ def _settled(node: Node, tree: Tree, profile: Profile | None) -> Ttft:
 
 
 def _last_attempt_offset(node: Node, facts: ModelFacts) -> int:
-    """Where the last attempt inside this one span began, from the call's start: as the emitter says, or the HTTP
-    spans below show after a failed one."""
+    """Where the last attempt inside this one span began, from the call's start: as the emitter
+    says, or the HTTP spans below show after a failed one.
+    """
     if facts.attempt_start_ns is not None:
         return max(0, min(facts.attempt_start_ns - node.span.start_ns, node.duration))
     attempts = http_attempts(node)
@@ -78,7 +86,11 @@ def _last_attempt_offset(node: Node, facts: ModelFacts) -> int:
 
 def http_attempts(node: Node) -> list[Node]:
     """The HTTP requests below a model call, in order: more than one means that it was retried."""
-    return [child for child in node.children if child.span.kind == KIND_CLIENT and child.step is None and _is_http(child)]
+    return [
+        child
+        for child in node.children
+        if child.span.kind == KIND_CLIENT and child.step is None and _is_http(child)
+    ]
 
 
 def _is_http(node: Node) -> bool:
@@ -87,11 +99,13 @@ def _is_http(node: Node) -> bool:
 
 
 def attempt_failed(node: Node) -> bool:
-    return (http_status(node.span) or 0) >= 400 or node.span.status == 2
+    return (http_status(node.span) or 0) >= HTTP_ERROR or node.span.status == STATUS_ERROR
 
 
 def _reported(node: Node, tree: Tree) -> Ttft | None:
-    """The engine's own TTFT, counted from the client's start: what lies before the server's start is network."""
+    """The engine's own TTFT, counted from the client's start: what lies before the server's start
+    is network.
+    """
     server = node.server
     theirs = server.step.model if server is not None and server.step is not None else None
     if server is None or theirs is None:
@@ -105,7 +119,13 @@ def _reported(node: Node, tree: Tree) -> Ttft | None:
         return None
     total = network + claimed
     if not 0 < total <= node.duration + MS:
-        tree.notes.append(Note("reported_exceeds_wall", (node.id,), {"ttft_ns": total, "duration_ns": node.duration}))
+        tree.notes.append(
+            Note(
+                "reported_exceeds_wall",
+                (node.id,),
+                {"ttft_ns": total, "duration_ns": node.duration},
+            )
+        )
         return None
     total = min(total, node.duration)
     return Ttft(total, TtftSource.REPORTED, False, where, total)

@@ -1,6 +1,8 @@
-"""Token counts, normalised: input is the whole prompt, cached input its part that was not computed again.
+"""Token counts, normalised: input is the whole prompt, cached input its part that was not computed
+again.
 
-A missing count is None, never 0. Negative, fractional or absurd counts are refused; `refused` names their keys.
+A missing count is None, never 0. Negative, fractional or absurd counts are refused; `refused` names
+their keys.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracebudget.core.content import find_fact
-from tracebudget.core.dialects import Dialect
+from tracebudget.core.dialects.table import Dialect
 from tracebudget.core.span import Span
 
 ABSURD = 100_000_000  # tokens in one call: a hundred times the longest context window on offer
@@ -88,7 +90,7 @@ def _input(counts: dict[str, int | None], output: int | None, cache_is_outside: 
 def _output(counts: dict[str, int | None]) -> int | None:
     """Reasoning tokens are a part of output; where they were left out, the total shows it."""
     output, reasoning = counts["output"], counts["reasoning"]
-    if output is not None and reasoning is not None and reasoning > output and counts["input"] is not None:
-        if counts["total"] == counts["input"] + output + reasoning:
-            return output + reasoning
-    return output
+    if output is None or reasoning is None or reasoning <= output:
+        return output
+    left_out = counts["total"] == (counts["input"] or 0) + output + reasoning
+    return output + reasoning if left_out else output

@@ -1,7 +1,8 @@
-"""From a heap of spans to one tree: repeats, orphans, cycles, false times and skewed clocks are settled here, once.
+"""From a heap of spans to one tree: repeats, orphans, cycles, false times and skewed clocks are
+settled here, once.
 
-The result depends on the set of spans alone, never on the order in which they arrived: everything is sorted first.
-Nothing raises and nothing is dropped; every assumption leaves a note.
+The result depends on the set of spans alone, never on the order in which they arrived: everything
+is sorted first. Nothing raises and nothing is dropped; every assumption leaves a note.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from tracebudget.core.dialects import PLAIN, Reading
 from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
-from tracebudget.core.step import Step
+from tracebudget.core.step import ModelFacts, Step
 from tracebudget.core.ttft import Ttft
 
 MISSING = "missing span"  # what a placeholder is called
@@ -31,7 +32,8 @@ class Note:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A span in its place. `start` and `end` are for attribution and may be corrected; the span is as received.
+    """A span in its place. `start` and `end` are for attribution and may be corrected; the span is
+    as received.
 
     A placeholder for a span that is not here has an empty `Span` with the missing id.
     """
@@ -59,6 +61,13 @@ class Node:
     def duration(self) -> int:
         return self.end - self.start
 
+    @property
+    def facts(self) -> ModelFacts:
+        """The facts of a model or server call. Raises TypeError for any other node."""
+        if self.step is None or self.step.model is None:
+            raise TypeError(f"span {self.id} is no model call")
+        return self.step.model
+
     def order(self) -> tuple[int, int, str]:
         """Steps and siblings stand in this order: start, later end, id."""
         return (self.start, -self.end, self.span.span_id)
@@ -74,7 +83,9 @@ class Tree:
     missing_parents: list[str]
     has_true_root: bool
     orphan_root: bool  # the root names a parent that is not here
-    is_running: bool = False  # a placeholder says that the root began, and nothing yet that it ended
+    is_running: bool = (
+        False  # a placeholder says that the root began, and nothing yet that it ended
+    )
 
 
 def build_tree(spans: Iterable[Span]) -> Tree:
@@ -86,7 +97,14 @@ def build_tree(spans: Iterable[Span]) -> Tree:
     nodes = [Node(span, span.start_ns, span.end_ns) for span in unique]
     orphans, tops = _link(nodes, notes)
     root, missing = _rooted(tops, orphans, notes)
-    tree = Tree(root, [], notes, missing, bool(tops), not tops and not root.is_placeholder and bool(root.span.parent_id))
+    tree = Tree(
+        root,
+        [],
+        notes,
+        missing,
+        bool(tops),
+        not tops and not root.is_placeholder and bool(root.span.parent_id),
+    )
     refresh(tree)
     _mend_times(tree)
     _mend_skew(tree)
@@ -120,11 +138,13 @@ def ancestors(node: Node) -> Iterable[Node]:
         above = above.parent
 
 
-# --- identity --------------------------------------------------------------------------------------------------------
+# --- identity -----------------------------------------------------------------------------------
 
 
 def _unique(spans: Iterable[Span], notes: list[Note]) -> list[Span]:
-    """One span an identity (id, service, kind). Of two contents the one that ends later wins, with a note."""
+    """One span an identity (id, service, kind). Of two contents the one that ends later wins, with
+    a note.
+    """
     by_identity: dict[tuple[str, str, int], Span] = {}
     for span in spans:
         identity = (span.span_id, span.service, span.kind)
@@ -136,14 +156,16 @@ def _unique(spans: Iterable[Span], notes: list[Note]) -> list[Span]:
             by_identity[identity] = winner
             notes.append(Note("span_conflict", (span.span_id,)))
     notes[:] = _once(notes)
-    return sorted(by_identity.values(), key=lambda s: (s.start_ns, -s.end_ns, s.span_id, s.service, s.kind))
+    return sorted(
+        by_identity.values(), key=lambda s: (s.start_ns, -s.end_ns, s.span_id, s.service, s.kind)
+    )
 
 
 def _once(notes: Sequence[Note]) -> list[Note]:
     return list({(note.code, note.span_ids): note for note in notes}.values())
 
 
-# --- parents ---------------------------------------------------------------------------------------------------------
+# --- parents ------------------------------------------------------------------------------------
 
 
 def _link(nodes: list[Node], notes: list[Note]) -> tuple[list[Node], list[Node]]:
@@ -170,11 +192,15 @@ def _link(nodes: list[Node], notes: list[Note]) -> tuple[list[Node], list[Node]]
 
 
 def _parent_of(node: Node, by_id: dict[str, list[Node]]) -> Node | None:
-    """The span that a parent id means. Client and server halves may share an id: the server half hangs below the
-    client half, and their children below the half of their own service, the server's first."""
+    """The span that a parent id means. Client and server halves may share an id: the server half
+    hangs below the client half, and their children below the half of their own service, the
+    server's first.
+    """
     halves = by_id[node.id]
     if len(halves) > 1 and node.span.kind in {KIND_SERVER, KIND_CONSUMER}:
-        client = next((half for half in halves if half.span.kind not in {KIND_SERVER, KIND_CONSUMER}), None)
+        client = next(
+            (half for half in halves if half.span.kind not in {KIND_SERVER, KIND_CONSUMER}), None
+        )
         if client is not None:
             return client
     candidates = [other for other in by_id.get(node.span.parent_id, ()) if other is not node]
@@ -186,7 +212,9 @@ def _parent_of(node: Node, by_id: dict[str, list[Node]]) -> Node | None:
 
 
 def _cut_cycles(nodes: list[Node], orphans: list[Node], notes: list[Note]) -> None:
-    """Cut each ring once, at its first node in order; its members are detached from what is counted."""
+    """Cut each ring once, at its first node in order; its members are detached from what is
+    counted.
+    """
     settled: set[int] = set()
     for node in nodes:
         trail: list[Node] = []
@@ -205,11 +233,13 @@ def _cut_cycles(nodes: list[Node], orphans: list[Node], notes: list[Note]) -> No
         settled |= on_trail
 
 
-# --- the root --------------------------------------------------------------------------------------------------------
+# --- the root -----------------------------------------------------------------------------------
 
 
 def _rooted(tops: list[Node], orphans: list[Node], notes: list[Note]) -> tuple[Node, list[str]]:
-    """Choose or make the root, and hang the rest below it; one placeholder for each parent that is not here."""
+    """Choose or make the root, and hang the rest below it; one placeholder for each parent that is
+    not here.
+    """
     lost = [node for node in orphans if not node.detached]
     missing = sorted({node.span.parent_id for node in lost})
     root = _local_root(tops, orphans)
@@ -228,7 +258,9 @@ def _rooted(tops: list[Node], orphans: list[Node], notes: list[Note]) -> tuple[N
 
 
 def _local_root(tops: list[Node], orphans: list[Node]) -> Node | None:
-    """The one span without a parent; of several that which covers the rest; of orphans that which covers all."""
+    """The one span without a parent; of several that which covers the rest; of orphans that which
+    covers all.
+    """
     if len(tops) == 1:
         return tops[0]
     candidates = tops or [node for node in orphans if not node.detached] or orphans
@@ -245,7 +277,9 @@ def _hang(node: Node, root: Node) -> None:
 
 
 def _hang_family(parent_id: str, family: list[Node], root: Node, notes: list[Note]) -> None:
-    """The orphans of one missing parent: below a placeholder, which is the root itself if it was made for them."""
+    """The orphans of one missing parent: below a placeholder, which is the root itself if it was
+    made for them.
+    """
     if not family:
         return
     notes.append(Note("missing_parent", tuple(node.id for node in family), {"parent": parent_id}))
@@ -262,17 +296,26 @@ def _synthetic(nodes: Sequence[Node], span_id: str) -> Node:
     """A stand-in over all nodes, under the missing id where one is known."""
     first, last = min(nodes, key=lambda n: n.start), max(nodes, key=lambda n: n.end)
     span = Span(
-        trace_id=first.span.trace_id, span_id=span_id, parent_id="", name=MISSING, kind=0,
-        start_ns=first.start, end_ns=last.end, attributes={}, resource=first.span.resource,
-    )  # fmt: skip
+        trace_id=first.span.trace_id,
+        span_id=span_id,
+        parent_id="",
+        name=MISSING,
+        kind=0,
+        start_ns=first.start,
+        end_ns=last.end,
+        attributes={},
+        resource=first.span.resource,
+    )
     return Node(span, first.start, max(last.end, first.start), is_placeholder=True)
 
 
-# --- times -----------------------------------------------------------------------------------------------------------
+# --- times --------------------------------------------------------------------------------------
 
 
 def _mend_times(tree: Tree) -> None:
-    """Ends before starts become zero lengths; an end that was never written is the last descendant's."""
+    """Ends before starts become zero lengths; an end that was never written is the last
+    descendant's.
+    """
     for node in reversed(tree.nodes):
         if node.is_placeholder:
             node.start = min((child.start for child in node.children), default=node.start)
@@ -282,31 +325,40 @@ def _mend_times(tree: Tree) -> None:
             node.end = max(node.end, node.start)
             tree.notes.append(Note("unfinished_span", (node.id,), {"assumed_end_ns": node.end}))
         elif node.end < node.start:
-            tree.notes.append(Note("ends_before_start", (node.id,), {"by_ns": node.start - node.end}))
+            tree.notes.append(
+                Note("ends_before_start", (node.id,), {"by_ns": node.start - node.end})
+            )
             node.end = node.start
-    early = [node.id for node in tree.nodes if not node.is_placeholder and 0 < node.span.start_ns < YEAR_2000_NS]
+    early = [
+        node.id
+        for node in tree.nodes
+        if not node.is_placeholder and 0 < node.span.start_ns < YEAR_2000_NS
+    ]
     if early:
         tree.notes.append(Note("suspect_unit", tuple(sorted(early)), {"start_ns": tree.root.start}))
 
 
-# --- clocks of different hosts ---------------------------------------------------------------------------------------
+# --- clocks of different hosts ------------------------------------------------------------------
 
 
 HOST_KEYS = ("host.id", "host.name", "k8s.node.name", "host.ip")
 
 
 def _host(node: Node) -> tuple[str, str] | None:
-    """(service, host) of the sender, None where the host is unknown: then its clock may be the same."""
+    """(service, host) of the sender, None where the host is unknown: then its clock may be the
+    same.
+    """
     resource = node.span.resource
     host = next((resource[key] for key in HOST_KEYS if resource.get(key)), None)
     return (node.span.service, str(host)) if host else None
 
 
 def _mend_skew(tree: Tree) -> None:
-    """One offset a pair of (service, host), to the middle of the parent, where children start before parents and fit.
+    """One offset a pair of (service, host), to the middle of the parent, where children start
+    before parents and fit.
 
-        parent (host a)  |-----------------|
-        child  (host b)    <-|-----|                   starts before its parent, would fit: moved to the middle
+    parent (host a)  |-----------------|
+    child  (host b)    <-|-----|                   before its parent, would fit: moved
     """
     offsets = _offsets(tree)
     if not offsets:
@@ -320,7 +372,9 @@ def _mend_skew(tree: Tree) -> None:
 
 
 def _offsets(tree: Tree) -> dict[Any, int]:
-    """How far each sender's clock is behind that of the one above it, by the first child that proves it."""
+    """How far each sender's clock is behind that of the one above it, by the first child that
+    proves it.
+    """
     offsets: dict[Any, int] = {}
     for node in tree.nodes:
         pair, parent = _crossing(node), node.parent

@@ -1,4 +1,5 @@
-"""Time to first token: who claims it, in which unit, from which moment, and whether the claim can be true.
+"""Time to first token: who claims it, in which unit, from which moment, and whether the claim can
+be true.
 
     call  |---- offset ----|-------- ttft --------|------- rest -------|
           start      last attempt            first token              end
@@ -16,18 +17,27 @@ from enum import StrEnum
 from typing import Any
 
 from tracebudget.core.content import find_fact
-from tracebudget.core.dialects import Dialect, common
+from tracebudget.core.dialects import common
 from tracebudget.core.dialects.facts import Fact, read_candidate
+from tracebudget.core.dialects.table import Dialect
 from tracebudget.core.span import Span
 
 MS = 1_000_000
 UNITS = {"s": 1_000_000_000, "ms": MS, "us": 1_000, "ns": 1}
 
-GRACE_NS = MS  # clocks of emitter and span differ by rounding: so much past the end is capped, not refused
+GRACE_NS = (
+    MS  # clocks of emitter and span differ by rounding: so much past the end is capped, not refused
+)
 EQUAL_NS = MS  # a first token this close to the end of many tokens is the end itself
-LATE_EVENT_NS, LATE_EVENT_SHARE = 5 * MS, 0.01  # an event this close to the end was stamped when the span closed
+LATE_EVENT_NS, LATE_EVENT_SHARE = (
+    5 * MS,
+    0.01,
+)  # an event this close to the end was stamped when the span closed
 MIN_REST_PER_TOKEN_NS = 200_000  # 5,000 tokens a second: faster than any decoder sends one stream
-MIN_PLAUSIBLE_NS = MS  # no service answers over a network in less; below it the unit was guessed wrong
+MIN_PLAUSIBLE_NS = (
+    MS  # no service answers over a network in less; below it the unit was guessed wrong
+)
+MIN_TPOT_TOKENS = 2  # the first token has no token before it
 QUARTER_HOUR_NS = 900 * 1_000_000_000  # all time zones lie on quarters of an hour
 
 # Written on calls that were not streamed as well (OpenLIT): no proof of a stream.
@@ -43,7 +53,9 @@ class TtftSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TtftClaim:
-    """What one attribute or event says: `after_ns` from the span's start, or from its last attempt's."""
+    """What one attribute or event says: `after_ns` from the span's start, or from its last
+    attempt's.
+    """
 
     after_ns: int
     where: str
@@ -56,7 +68,9 @@ class TtftClaim:
 
 @dataclass(frozen=True, slots=True)
 class Ttft:
-    """The figure that holds for a call. `split_ns` is where prefill ends, from the call's start; None: not split."""
+    """The figure that holds for a call. `split_ns` is where prefill ends, from the call's start;
+    None: not split.
+    """
 
     ns: int | None = None
     source: TtftSource = TtftSource.UNKNOWN
@@ -76,7 +90,9 @@ class Refusal:
 
 
 def nanoseconds(value: Any, unit: str) -> int | None:
-    """A number in `unit` as integer ns, rounded half up; None for what is no finite number. Text is parsed."""
+    """A number in `unit` as integer ns, rounded half up; None for what is no finite number. Text is
+    parsed.
+    """
     if isinstance(value, str):
         try:
             value = float(value)
@@ -134,7 +150,9 @@ def _after_start(span: Span, fact: Fact) -> int | None:
 
 
 def _plausible(value: Any, duration_ns: int) -> int | None:
-    """A figure without a unit: seconds, else milliseconds, else ns, the first that fits into the call."""
+    """A figure without a unit: seconds, else milliseconds, else ns, the first that fits into the
+    call.
+    """
     for unit in ("s", "ms", "ns"):
         ns = nanoseconds(value, unit)
         if ns is not None and MIN_PLAUSIBLE_NS <= ns <= duration_ns + GRACE_NS:
@@ -148,7 +166,9 @@ def _local_after(span: Span, moment: int | None) -> int | None:
         return None
     after = (moment - span.start_ns) % QUARTER_HOUR_NS
     within_a_day = abs(moment - span.start_ns) <= 96 * QUARTER_HOUR_NS
-    return after if within_a_day and after <= span.end_ns - span.start_ns < QUARTER_HOUR_NS else None
+    return (
+        after if within_a_day and after <= span.end_ns - span.start_ns < QUARTER_HOUR_NS else None
+    )
 
 
 def unix_ns(text: Any) -> int | None:
@@ -165,11 +185,18 @@ def unix_ns(text: Any) -> int | None:
 
 
 def resolve_claims(
-    claimed: Sequence[TtftClaim], *, duration_ns: int, offset_ns: int, output_tokens: int | None, streamed: bool | None
+    claimed: Sequence[TtftClaim],
+    *,
+    duration_ns: int,
+    offset_ns: int,
+    output_tokens: int | None,
+    streamed: bool | None,
 ) -> tuple[Ttft, list[Refusal]]:
-    """The first claim that can be true, as a measured TTFT, and why the others before it were refused.
+    """The first claim that can be true, as a measured TTFT, and why the others before it were
+    refused.
 
-    `offset_ns`: start of the last attempt after the call's start. A claim on a call known not to be streamed is refused.
+    `offset_ns`: start of the last attempt after the call's start. A claim on a call known not to be
+    streamed is refused.
     """
     refused: list[Refusal] = []
     for claim in claimed:
@@ -204,14 +231,20 @@ def _disbelief(
         return "ttft_out_of_range"
     if many and rest <= late:
         return "ttft_equals_duration"
-    if output_tokens is not None and output_tokens > 1 and rest < MIN_REST_PER_TOKEN_NS * (output_tokens - 1):
+    if (
+        output_tokens is not None
+        and output_tokens > 1
+        and rest < MIN_REST_PER_TOKEN_NS * (output_tokens - 1)
+    ):
         return "ttft_not_prefill"
     return None
 
 
 def tpot_ns(duration_ns: int, split_ns: int | None, output_tokens: int | None) -> int | None:
-    """Time per output token after the first, ns rounded half up: (end - first token) / (output - 1)."""
-    if split_ns is None or output_tokens is None or output_tokens < 2:
+    """Time per output token after the first, ns rounded half up: (end - first token) / (output -
+    1).
+    """
+    if split_ns is None or output_tokens is None or output_tokens < MIN_TPOT_TOKENS:
         return None
     return rounded(duration_ns - split_ns, output_tokens - 1)
 

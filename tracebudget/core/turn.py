@@ -1,8 +1,9 @@
-"""Turns: rounds of a run. They tile it: turn 0 begins with the run, each next one with the call that opens it.
+"""Turns: rounds of a run. They tile it: turn 0 begins with the run, each next one with the call
+that opens it.
 
-    run    |-------- turn 0 --------|------ turn 1 ------|
-    calls    |---|                  |-----|
-    tools         |----||-----|           |-----|
+run    |-------- turn 0 --------|------ turn 1 ------|
+calls    |---|                  |-----|
+tools         |----||-----|           |-----|
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from tracebudget.core.tree import Node, Note, Tree
 
 
 def group_turns(tree: Tree, run: Run) -> None:
-    """Set the run's boundaries, its calls' and tools' turns, and which calls are further attempts of a failed one."""
+    """Set the run's boundaries, its calls' and tools' turns, and which calls are further attempts
+    of a failed one.
+    """
     openers = _openers(run)
     start, end = run.top.start, run.top.end
     inside = [min(max(call.start, start), end) for call in openers[1:]]
@@ -25,12 +28,16 @@ def group_turns(tree: Tree, run: Run) -> None:
 
 
 def turn_at(run: Run, moment: int) -> int:
-    """The index of the turn in which a moment of the run falls; moments outside fall into the first or the last."""
+    """The index of the turn in which a moment of the run falls; moments outside fall into the first
+    or the last.
+    """
     return max(0, min(bisect_right(run.boundaries, moment) - 1, len(run.boundaries) - 2))
 
 
 def _openers(run: Run) -> list[Node]:
-    """The calls that open turns (semantics, "Turns", 4). Sets each call's attempt. One sweep in order of start."""
+    """The calls that open turns (semantics, "Turns", 4). Sets each call's attempt. One sweep in
+    order of start.
+    """
     openers: list[Node] = []
     sweep = _Sweep(run)
     for call in run.calls:
@@ -71,7 +78,9 @@ class _Sweep:
             self.longest = call
 
     def repeats_failed(self, call: Node) -> bool:
-        """The call before failed and had ended, and no tool has started since: this is its next attempt."""
+        """The call before failed and had ended, and no tool has started since: this is its next
+        attempt.
+        """
         last = self.last
         if last is None or last.step is None or not last.step.is_error or last.end > call.start:
             return False
@@ -91,9 +100,13 @@ def _note_explicit_turns(tree: Tree, run: Run) -> None:
     said = [child for child in run.top.children if _says_turn(child)]
     if said and len(said) != len(run.boundaries) - 1:
         ids = tuple(sorted(child.id for child in said))
-        tree.notes.append(Note("turns_disagree", ids, {"spans": len(said), "turns": len(run.boundaries) - 1}))
+        tree.notes.append(
+            Note("turns_disagree", ids, {"spans": len(said), "turns": len(run.boundaries) - 1})
+        )
 
 
 def _says_turn(node: Node) -> bool:
     name = node.span.name
-    return name == "turn" or name == "execute_event_loop_cycle" or (name.startswith("step ") and name[5:].isdigit())
+    return name in {"turn", "execute_event_loop_cycle"} or (
+        name.startswith("step ") and name[5:].isdigit()
+    )

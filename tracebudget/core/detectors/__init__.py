@@ -1,4 +1,6 @@
-"""One function a cause, thresholds as constants with their reasons. Importing this package registers them all."""
+"""One function a cause, thresholds as constants with their reasons. Importing this package
+registers them all.
+"""
 
 from tracebudget.core.detectors import context, loop, model, tool
 

@@ -1,11 +1,13 @@
-"""Step 4 of the investigation: does the context grow turn by turn, and is it computed again each time?"""
+"""Step 4 of the investigation: does the context grow turn by turn, and is it computed again each
+time?
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from tracebudget.core.budget import known_ttft_ns
-from tracebudget.core.detectors.model import facts_of
 from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
 from tracebudget.core.fit import slope
 from tracebudget.core.replay import Change, saving_ns
@@ -24,35 +26,44 @@ JUMP_TOKENS, JUMP_SHARE = 1_000, 0.5  # one result that makes the next prompt th
 
 
 def slope_ns(case: Case) -> float | None:
-    """ns of TTFT per uncached input token: of this request's own calls, else of the app's; None where nothing tells."""
+    """ns of TTFT per uncached input token: of this request's own calls, else of the app's; None
+    where nothing tells.
+    """
     points = [
         (tokens, ttft)
         for call in case.report.calls
-        if (tokens := facts_of(call).tokens.uncached_input) is not None and (ttft := known_ttft_ns(call)) is not None
+        if (tokens := call.facts.tokens.uncached_input) is not None
+        and (ttft := known_ttft_ns(call)) is not None
     ]
     own = slope(points)
     if own is not None and own > 0:
         return own
     fits = case.report.profile.fits if case.report.profile is not None else {}
-    models = {facts_of(call).model or "" for call in case.report.calls}
-    return next((fits[model].b_ns for model in sorted(models) if model in fits and fits[model].b_ns > 0), None)
+    models = {call.facts.model or "" for call in case.report.calls}
+    return next(
+        (fits[model].b_ns for model in sorted(models) if model in fits and fits[model].b_ns > 0),
+        None,
+    )
 
 
 def _rounds(turns: Sequence[Turn]) -> list[Node]:
     """The call that opened each turn, where it succeeded."""
-    openers = [next((c for c in turn.calls if c.step is not None and not c.step.is_error), None) for turn in turns]
+    openers = [
+        next((c for c in turn.calls if c.step is not None and not c.step.is_error), None)
+        for turn in turns
+    ]
     return [call for call in openers if call is not None]
 
 
 @detector("context_growth", step=4)
 def context_growth(case: Case) -> Iterator[Finding | Unknown]:
-    """First turn fast, later turns slower: the context grows and the KV cache is not reused (T-1)."""
+    """First turn fast, later turns slower: the context grows, the KV cache is not reused (T-1)."""
     for run, turns in _turns_by_run(case.report):
-        calls = [call for call in _rounds(turns) if facts_of(call).tokens.input is not None]
+        calls = [call for call in _rounds(turns) if call.facts.tokens.input is not None]
         if len(calls) < MIN_TURNS:
             continue
         first, last = calls[0], calls[-1]
-        before, after = facts_of(first).tokens, facts_of(last).tokens
+        before, after = first.facts.tokens, last.facts.tokens
         if (after.input or 0) < GROWTH * (before.input or 0):
             continue
         ttfts = [known_ttft_ns(call) for call in calls]
@@ -60,23 +71,40 @@ def context_growth(case: Case) -> Iterator[Finding | Unknown]:
             yield Unknown("ttft_unknown")
             continue
         rise, cached = ttfts[-1] - ttfts[0], after.cached_input
-        if rise < TTFT_RISE_NS or rise < TTFT_RISE_SHARE * ttfts[0] or (cached or 0) >= SMALL_CACHED_SHARE * (after.input or 1):
+        if (
+            rise < TTFT_RISE_NS
+            or rise < TTFT_RISE_SHARE * ttfts[0]
+            or (cached or 0) >= SMALL_CACHED_SHARE * (after.input or 1)
+        ):
             continue
         yield _growth(case, calls, run, ttfts[0], ttfts[-1])
 
 
 def _growth(case: Case, calls: list[Node], run: Run, ttft_before: int, ttft_after: int) -> Finding:
     per_token = slope_ns(case) or 0.0
-    base = facts_of(calls[0]).tokens.uncached_input or 0
-    extra = {id(c): max(0, (facts_of(c).tokens.uncached_input or 0) - base) for c in calls}
-    change = Change(shorter={key: min(round(per_token * tokens), _ttft(calls, key)) for key, tokens in extra.items()})
-    tokens = facts_of(calls[-1]).tokens
+    base = calls[0].facts.tokens.uncached_input or 0
+    extra = {id(c): max(0, (c.facts.tokens.uncached_input or 0) - base) for c in calls}
+    change = Change(
+        shorter={
+            key: min(round(per_token * tokens), _ttft(calls, key)) for key, tokens in extra.items()
+        }
+    )
+    tokens = calls[-1].facts.tokens
     return performance(
-        case, "context_growth", calls, turn=case.report.turn_of[id(calls[-1])], saving_ns=saving_ns(case.report, change),
-        turns=len(calls), first_input_tokens=facts_of(calls[0]).tokens.input, last_input_tokens=tokens.input,
-        first_ttft_ns=ttft_before, last_ttft_ns=ttft_after, ns_per_1000_tokens=round(per_token * 1000),
-        cached_input_tokens=tokens.cached_input, agent=run.name,
-    )  # fmt: skip
+        case,
+        "context_growth",
+        calls,
+        turn=case.report.turn_of[id(calls[-1])],
+        saving_ns=saving_ns(case.report, change),
+        turns=len(calls),
+        first_input_tokens=calls[0].facts.tokens.input,
+        last_input_tokens=tokens.input,
+        first_ttft_ns=ttft_before,
+        last_ttft_ns=ttft_after,
+        ns_per_1000_tokens=round(per_token * 1000),
+        cached_input_tokens=tokens.cached_input,
+        agent=run.name,
+    )
 
 
 def _ttft(calls: Sequence[Node], key: int) -> int:
@@ -98,9 +126,9 @@ def prefix_cache_unused(case: Case) -> Iterator[Finding | Unknown]:
     for run, turns in _turns_by_run(case.report):
         calls = _rounds(turns)
         missed: list[tuple[Node, int, int]] = []
-        for earlier, call in zip(calls, calls[1:], strict=False):
+        for earlier, call in itertools.pairwise(calls):
             repeated = repeated_tokens(earlier, call)
-            cached = facts_of(call).tokens.cached_input
+            cached = call.facts.tokens.cached_input
             if repeated >= MIN_PREFIX_TOKENS and cached == 0:
                 missed.append((call, repeated, call.start - earlier.end))
             unknown |= repeated >= MIN_PREFIX_TOKENS and cached is None
@@ -111,9 +139,16 @@ def prefix_cache_unused(case: Case) -> Iterator[Finding | Unknown]:
 
 
 def repeated_tokens(earlier: Node, call: Node) -> int:
-    """How many tokens of the earlier prompt stand at the beginning of this one: all of them, or 0 if nothing says so."""
-    one, two = facts_of(earlier), facts_of(call)
-    if one.tokens.input is None or two.tokens.input is None or one.model != two.model or two.tokens.input < one.tokens.input:
+    """How many tokens of the earlier prompt stand at the beginning of this one: all of them, or 0
+    if nothing says so.
+    """
+    one, two = earlier.facts, call.facts
+    if (
+        one.tokens.input is None
+        or two.tokens.input is None
+        or one.model != two.model
+        or two.tokens.input < one.tokens.input
+    ):
         return 0
     before = earlier.step.content.prompt if earlier.step is not None else None
     now = call.step.content.prompt if call.step is not None else None
@@ -124,15 +159,23 @@ def repeated_tokens(earlier: Node, call: Node) -> int:
 
 def _cache_unused(case: Case, run: Run, missed: list[tuple[Node, int, int]]) -> Finding:
     per_token = slope_ns(case)
-    change = Change(shorter={
-        id(call): min(round((per_token or 0) * tokens), known_ttft_ns(call) or call.duration) for call, tokens, _ in missed
-    })  # fmt: skip
+    change = Change(
+        shorter={
+            id(call): min(round((per_token or 0) * tokens), known_ttft_ns(call) or call.duration)
+            for call, tokens, _ in missed
+        }
+    )
     return performance(
-        case, "prefix_cache_unused", [call for call, _, _ in missed], turn=case.report.turn_of[id(missed[0][0])],
-        saving_ns=saving_ns(case.report, change) if per_token is not None else None, calls=len(missed),
-        repeated_tokens=sum(tokens for _, tokens, _ in missed), longest_idle_ns=max(idle for _, _, idle in missed),
+        case,
+        "prefix_cache_unused",
+        [call for call, _, _ in missed],
+        turn=case.report.turn_of[id(missed[0][0])],
+        saving_ns=saving_ns(case.report, change) if per_token is not None else None,
+        calls=len(missed),
+        repeated_tokens=sum(tokens for _, tokens, _ in missed),
+        longest_idle_ns=max(idle for _, _, idle in missed),
         agent=run.name,
-    )  # fmt: skip
+    )
 
 
 @detector("tool_result_inflates_context", step=4)
@@ -140,17 +183,31 @@ def tool_result_inflates_context(case: Case) -> Iterator[Finding]:
     """One tool's result makes the next prompt, and so the next prefill, long."""
     per_token = slope_ns(case)
     for _, turns in _turns_by_run(case.report):
-        for turn, following in zip(turns, turns[1:], strict=False):
+        for turn, following in itertools.pairwise(turns):
             calls = _rounds([turn, following])
-            if len(calls) != 2 or len(turn.tools) != 1 or turn.tools[0].step is None:
+            if calls[1:] == [] or len(turn.tools) != 1 or turn.tools[0].step is None:
                 continue
-            before, after = facts_of(calls[0]).tokens.input, facts_of(calls[1]).tokens.input
-            if before is None or after is None or after - before < max(JUMP_TOKENS, JUMP_SHARE * before):
+            before, after = calls[0].facts.tokens.input, calls[1].facts.tokens.input
+            if (
+                before is None
+                or after is None
+                or after - before < max(JUMP_TOKENS, JUMP_SHARE * before)
+            ):
                 continue
             excess = after - before - JUMP_TOKENS
-            cut = min(round((per_token or 0) * excess), known_ttft_ns(calls[1]) or calls[1].duration)
+            cut = min(
+                round((per_token or 0) * excess), known_ttft_ns(calls[1]) or calls[1].duration
+            )
             yield performance(
-                case, "tool_result_inflates_context", [turn.tools[0], calls[1]], turn=following,
-                saving_ns=saving_ns(case.report, Change(shorter={id(calls[1]): cut})) if per_token is not None else None,
-                tool=turn.tools[0].step.name, added_tokens=after - before, before_tokens=before, after_tokens=after,
-            )  # fmt: skip
+                case,
+                "tool_result_inflates_context",
+                [turn.tools[0], calls[1]],
+                turn=following,
+                saving_ns=saving_ns(case.report, Change(shorter={id(calls[1]): cut}))
+                if per_token is not None
+                else None,
+                tool=turn.tools[0].step.name,
+                added_tokens=after - before,
+                before_tokens=before,
+                after_tokens=after,
+            )

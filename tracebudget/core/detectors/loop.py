@@ -1,4 +1,6 @@
-"""Steps 1, 5 and 6 of the investigation: which segment, which gap, and whether a faster model would help at all."""
+"""Steps 1, 5 and 6 of the investigation: which segment, which gap, and whether a faster model would
+help at all.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,16 @@ from tracebudget.core.tree import Node
 
 MS = 1_000_000
 
-TOOL_SHARE, TOOL_FACTOR = 0.5, 2  # without a budget: half of the request, and twice the next segment
+TOOL_SHARE, TOOL_FACTOR = (
+    0.5,
+    2,
+)  # without a budget: half of the request, and twice the next segment
 FRAMEWORK_PER_TURN_NS = 50 * MS  # the upper end of what the source's budget table grants a loop
 FRAMEWORK_SHARE = 0.10  # below it a lean request is merely short
 MAX_TURNS = 5  # the source's loop gives up after five
 REMAINING_SHARE = 0.5  # without a budget: most of the time is not the model's
 MODEL_SHARE = 0.7
+NETWORK_STEP = 5  # few servers send spans: that step may stay unknown
 UNTRACED_SHARE = 0.5  # with more of the request untraced, nothing can be said of shares
 GAP_NS, GAP_SHARE = 50 * MS, 0.05  # between agents: shorter is scheduling
 NETWORK_NS, NETWORK_SHARE = 100 * MS, 0.20  # of a call: shorter is distance
@@ -49,20 +55,32 @@ def tools_dominate(case: Case) -> Iterator[Finding | Unknown]:
     """Total high, model figures normal: the time is in the tools (T-2). Points to step 3."""
     report = case.report
     tool, model, total = report.critical_ns(SegmentKind.TOOL), model_ns(report), active_ns(report)
-    others = [report.critical_ns(s) for s in (SegmentKind.PREFILL, SegmentKind.DECODE, SegmentKind.FRAMEWORK)]
+    others = [
+        report.critical_ns(s)
+        for s in (SegmentKind.PREFILL, SegmentKind.DECODE, SegmentKind.FRAMEWORK)
+    ]
     over_budget = tool > model and case.is_over("tool")
     if tool and (over_budget or (tool >= TOOL_SHARE * total and tool >= TOOL_FACTOR * max(others))):
         yield performance(
-            case, "tools_dominate", [], turn=None, saving_ns=None,
-            tool_ns=tool, model_ns=model, end_to_end_ns=total, limit_ns=case.limit("tool"),
-        )  # fmt: skip
+            case,
+            "tools_dominate",
+            [],
+            turn=None,
+            saving_ns=None,
+            tool_ns=tool,
+            model_ns=model,
+            end_to_end_ns=total,
+            limit_ns=case.limit("tool"),
+        )
     elif _is_untraced(report):
         yield Unknown("mostly_untraced")
 
 
 @detector("framework_overhead", step=1)
 def framework_overhead(case: Case) -> Iterator[Finding | Unknown]:
-    """Total high, model figures normal: the time is in orchestration (T-2). Ignorance and retry waits do not count."""
+    """Total high, model figures normal: the time is in orchestration (T-2). Ignorance and retry
+    waits do not count.
+    """
     report, limit = case.report, case.limit("framework")
     own, turns = framework_ns(report), max(1, len(report.turns))
     allowed = limit if limit is not None else FRAMEWORK_PER_TURN_NS * turns
@@ -70,9 +88,17 @@ def framework_overhead(case: Case) -> Iterator[Finding | Unknown]:
         return
     io = report.parts[SegmentKind.FRAMEWORK]["io"] or 0
     yield performance(
-        case, "framework_overhead", [], turn=None, saving_ns=saving_ns(report, framework_cut(report, own - allowed)),
-        framework_ns=own, turns=turns, per_turn_ns=own // turns, allowed_ns=allowed, io_ns=io,
-    )  # fmt: skip
+        case,
+        "framework_overhead",
+        [],
+        turn=None,
+        saving_ns=saving_ns(report, framework_cut(report, own - allowed)),
+        framework_ns=own,
+        turns=turns,
+        per_turn_ns=own // turns,
+        allowed_ns=allowed,
+        io_ns=io,
+    )
 
 
 @detector("many_turns", step=1)
@@ -81,27 +107,45 @@ def many_turns(case: Case) -> Iterator[Finding]:
     report = case.report
     turns, limit = len(report.runs[0].boundaries) - 1, case.limit("turns")
     limit = MAX_TURNS if limit is None else limit
-    gave_up = [n for n in report.steps if n.step is not None and n.step.is_error and GAVE_UP.search(n.step.error_type or "")]
+    gave_up = [
+        n
+        for n in report.steps
+        if n.step is not None and n.step.is_error and GAVE_UP.search(n.step.error_type or "")
+    ]
     if turns > limit or gave_up:
         nodes = gave_up or [report.runs[0].top]
         yield performance(
-            case, "many_turns", nodes, turn=None, saving_ns=None, turns=turns, limit=limit, gave_up=bool(gave_up)
+            case,
+            "many_turns",
+            nodes,
+            turn=None,
+            saving_ns=None,
+            turns=turns,
+            limit=limit,
+            gave_up=bool(gave_up),
         )
 
 
 @detector("network_gap", step=5)
 def network_gap(case: Case) -> Iterator[Finding | Unknown]:
     """Client and server disagree by much: the difference is network, gateway or authentication."""
-    seen = [call for call in case.report.calls if call.server is not None and call.server is not call]
+    seen = [
+        call for call in case.report.calls if call.server is not None and call.server is not call
+    ]
     for call in seen:
         server = call.server
         gap = call.duration - server.duration if server is not None else 0
         if gap > NETWORK_NS and gap > NETWORK_SHARE * call.duration:
             yield performance(
-                case, "network_gap", [call], turn=case.report.turn_of[id(call)],
+                case,
+                "network_gap",
+                [call],
+                turn=case.report.turn_of[id(call)],
                 saving_ns=saving_ns(case.report, Change(shorter={id(call): gap})),
-                client_ns=call.duration, server_ns=call.duration - gap, gap_ns=gap,
-            )  # fmt: skip
+                client_ns=call.duration,
+                server_ns=call.duration - gap,
+                gap_ns=gap,
+            )
     if not seen and case.report.calls:
         yield Unknown("no_server_spans")
 
@@ -111,24 +155,39 @@ def handoff_gap(case: Case) -> Iterator[Finding]:
     """Time between agents in which neither works."""
     report = case.report
     for piece, _ in report.path:
-        if piece.part == "handoff" and piece.duration > GAP_NS and piece.duration > GAP_SHARE * active_ns(report):
+        if (
+            piece.part == "handoff"
+            and piece.duration > GAP_NS
+            and piece.duration > GAP_SHARE * active_ns(report)
+        ):
             before = _neighbours(report, piece.start, piece.end)
             change = Change(shorter={id(piece.node): piece.duration})
             yield performance(
-                case, "handoff_gap", before, turn=None, saving_ns=saving_ns(report, change), gap_ns=piece.duration
+                case,
+                "handoff_gap",
+                before,
+                turn=None,
+                saving_ns=saving_ns(report, change),
+                gap_ns=piece.duration,
             )
 
 
 def _neighbours(report: Report, start: int, end: int) -> list[Node]:
     """The agents on both sides of a gap."""
-    before = max((r.top for r in report.runs if r.top.end <= start), key=lambda n: n.end, default=None)
-    after = min((r.top for r in report.runs if r.top.start >= end), key=lambda n: n.start, default=None)
+    before = max(
+        (r.top for r in report.runs if r.top.end <= start), key=lambda n: n.end, default=None
+    )
+    after = min(
+        (r.top for r in report.runs if r.top.start >= end), key=lambda n: n.start, default=None
+    )
     return [node for node in (before, after) if node is not None]
 
 
 @detector("model_not_bottleneck", step=6)
 def model_not_bottleneck(case: Case) -> Iterator[Finding | Unknown]:
-    """Even an infinitely fast model would not do: prints the ceiling. What is not traced may be a model, too."""
+    """Even an infinitely fast model would not do: prints the ceiling. What is not traced may be a
+    model, too.
+    """
     report, limit = case.report, case.limit("end_to_end")
     if not report.calls:
         return
@@ -141,28 +200,50 @@ def model_not_bottleneck(case: Case) -> Iterator[Finding | Unknown]:
         yield Unknown("untraced_could_be_model")
         return
     yield performance(
-        case, "model_not_bottleneck", [], turn=None, saving_ns=None,
-        remaining_ns=remaining, end_to_end_ns=active_ns(report), model_ns=model_ns(report), limit_ns=limit,
+        case,
+        "model_not_bottleneck",
+        [],
+        turn=None,
+        saving_ns=None,
+        remaining_ns=remaining,
+        end_to_end_ns=active_ns(report),
+        model_ns=model_ns(report),
+        limit_ns=limit,
         gain_percent=round(100 * (active_ns(report) - remaining) / active_ns(report)),
-    )  # fmt: skip
+    )
 
 
 @detector("model_bound", step=6)
 def model_bound(case: Case) -> Iterator[Finding | Unknown]:
     """All else is clear and the model has most of the time: says which of prefill and decode."""
     report = case.report
-    prefill, decode = report.critical_ns(SegmentKind.PREFILL), report.critical_ns(SegmentKind.DECODE)
+    prefill, decode = (
+        report.critical_ns(SegmentKind.PREFILL),
+        report.critical_ns(SegmentKind.DECODE),
+    )
     unsplit = report.parts[SegmentKind.DECODE]["unsplit"] or 0
     if prefill + decode <= MODEL_SHARE * active_ns(report):
         return
     others = {step: state for step, state in case.states.items() if step in {2, 3, 4, 5}}
     if any(state == State.FOUND for state in others.values()):
         return
-    if any(state == State.UNKNOWN for step, state in others.items() if step != 5):
+    if any(state == State.UNKNOWN for step, state in others.items() if step != NETWORK_STEP):
         yield Unknown("earlier_steps_unknown")
         return
-    larger = "unsplit" if unsplit > (prefill + decode) / 2 else ("prefill" if prefill > decode else "decode")
+    larger = (
+        "unsplit"
+        if unsplit > (prefill + decode) / 2
+        else ("prefill" if prefill > decode else "decode")
+    )
     yield performance(
-        case, "model_bound", [], turn=None, saving_ns=None, severity=Severity.INFO,
-        prefill_ns=prefill, decode_ns=decode, unsplit_ns=unsplit, larger=larger,
-    )  # fmt: skip
+        case,
+        "model_bound",
+        [],
+        turn=None,
+        saving_ns=None,
+        severity=Severity.INFO,
+        prefill_ns=prefill,
+        decode_ns=decode,
+        unsplit_ns=unsplit,
+        larger=larger,
+    )

@@ -1,7 +1,10 @@
-"""Step 2 of the investigation: model calls made twice, made again, queued, slow to begin, slow or halting to go on."""
+"""Step 2 of the investigation: model calls made twice, made again, queued, slow to begin, slow or
+halting to go on.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from statistics import median
 
@@ -10,28 +13,32 @@ from tracebudget.core.detectors.tool import failed, refused_arguments
 from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
 from tracebudget.core.replay import Change, saving_ns
 from tracebudget.core.run import Run
-from tracebudget.core.step import ModelFacts, StepKind
+from tracebudget.core.step import StepKind
 from tracebudget.core.timing import attempt_failed, http_attempts
 from tracebudget.core.tree import Node
 
 MS = 1_000_000
 
-AGAIN_WITHIN_NS = 2_000 * MS  # a second generation for the same answer follows at once; later it is a new question
+AGAIN_WITHIN_NS = (
+    2_000 * MS
+)  # a second generation for the same answer follows at once; later it is a new question
 LOOK_BACK = 4  # earlier calls compared with each call
 SAMPLING = 3  # so many equal calls in a row are a vote, not a lost stream
 QUEUE_SHARE, QUEUE_NS = 0.30, 50 * MS  # of TTFT: shorter is scheduling
-STUTTER_FACTOR, STUTTER_GAPS = 4, 20  # the source's own example is 20 ms that become 80; fewer gaps prove nothing
+STUTTER_FACTOR, STUTTER_GAPS = (
+    4,
+    20,
+)  # the source's own example is 20 ms that become 80; fewer gaps prove nothing
 KNOWN_SHARE = 0.5  # with TTFT known for fewer calls, nothing is said of model figures
 SHORT_INPUT, SHORT_OUTPUT = 500, 150  # tokens: a simple request
-CHUNK_EVENTS = ("gen_ai.content.completion.chunk", "llm.content.completion.chunk", "mlflow.chunk.item.")
+CHUNK_EVENTS = (
+    "gen_ai.content.completion.chunk",
+    "llm.content.completion.chunk",
+    "mlflow.chunk.item.",
+)
 
 
-def facts_of(call: Node) -> ModelFacts:
-    assert call.step is not None and call.step.model is not None
-    return call.step.model
-
-
-# --- twice -----------------------------------------------------------------------------------------------------------
+# --- twice --------------------------------------------------------------------------------------
 
 
 @detector("double_generation", step=2)
@@ -43,31 +50,45 @@ def double_generation(case: Case) -> Iterator[Finding | Unknown]:
     for index, second in enumerate(calls):
         for first in reversed(calls[max(0, index - LOOK_BACK) : index]):
             same = _same_prompt(first, second, run_of)
-            if same is None or not _follows(first, second, starts) or not _could_be_stream_then_not(first, second):
+            if (
+                same is None
+                or not _follows(first, second, starts)
+                or not _could_be_stream_then_not(first, second)
+            ):
                 continue
-            proven = facts_of(first).streamed is True and facts_of(second).streamed is False
+            proven = first.facts.streamed is True and second.facts.streamed is False
             if not proven and _is_sampling(calls, second, run_of):
                 yield Unknown("streaming_not_proven")
                 break
             change = Change(removed=frozenset({id(second)}))
             yield performance(
-                case, "double_generation", [first, second], turn=case.report.turn_of[id(second)],
-                saving_ns=saving_ns(case.report, change), second_ns=second.duration,
-                gap_ns=max(0, second.start - first.end), same_by=same, streaming_proven=proven,
-            )  # fmt: skip
+                case,
+                "double_generation",
+                [first, second],
+                turn=case.report.turn_of[id(second)],
+                saving_ns=saving_ns(case.report, change),
+                second_ns=second.duration,
+                gap_ns=max(0, second.start - first.end),
+                same_by=same,
+                streaming_proven=proven,
+            )
             break
 
 
 def _same_prompt(first: Node, second: Node, run_of: dict[int, Run]) -> str | None:
-    """By "prompt" or by "tokens" one call repeats another's question; None: it does not, or nothing tells."""
-    one, two = facts_of(first).tokens.input, facts_of(second).tokens.input
+    """By "prompt" or by "tokens" one call repeats another's question; None: it does not, or nothing
+    tells.
+    """
+    one, two = first.facts.tokens.input, second.facts.tokens.input
     if one is not None and two is not None and one != two:
         return None
-    prompts = [call.step.content.prompt if call.step is not None else None for call in (first, second)]
+    prompts = [
+        call.step.content.prompt if call.step is not None else None for call in (first, second)
+    ]
     if prompts[0] is not None and prompts[1] is not None:
         return "prompt" if prompts[0][-1] == prompts[1][-1] else None
     same_run = run_of.get(id(first)) is run_of.get(id(second))
-    same_model = facts_of(first).model == facts_of(second).model
+    same_model = first.facts.model == second.facts.model
     return "tokens" if one is not None and one == two and same_run and same_model else None
 
 
@@ -75,24 +96,38 @@ def _follows(first: Node, second: Node, tool_starts: Sequence[int]) -> bool:
     """Soon after, with no tool between, and the first did not ask for one."""
     asked = first.step is not None and first.step.asks_for_tools() is True
     tool_between = any(first.start <= start <= second.start for start in tool_starts)
-    return first.end <= second.start + 5 * MS and second.start - first.end <= AGAIN_WITHIN_NS and not asked and not tool_between
+    return (
+        first.end <= second.start + 5 * MS
+        and second.start - first.end <= AGAIN_WITHIN_NS
+        and not asked
+        and not tool_between
+    )
 
 
 def _could_be_stream_then_not(first: Node, second: Node) -> bool:
-    return facts_of(first).streamed is not False and facts_of(second).streamed is not True
+    return first.facts.streamed is not False and second.facts.streamed is not True
 
 
 def _is_sampling(calls: Sequence[Node], call: Node, run_of: dict[int, Run]) -> bool:
-    return sum(1 for other in calls if other is call or _same_prompt(other, call, run_of) is not None) >= SAMPLING
+    return (
+        sum(1 for other in calls if other is call or _same_prompt(other, call, run_of) is not None)
+        >= SAMPLING
+    )
 
 
 @detector("malformed_tool_arguments", step=2)
 def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
-    """The model was asked again because the arguments it had written for a tool were no valid JSON."""
+    """The model was asked again since the arguments it had written for a tool were no JSON."""
     calls = judged_calls(case.report)
-    next_in_run = {id(a): b for run in case.report.runs for a, b in zip(run.calls, run.calls[1:], strict=False)}
+    next_in_run = {
+        id(a): b for run in case.report.runs for a, b in zip(run.calls, run.calls[1:], strict=False)
+    }
     for index, first in enumerate(calls):
-        unparsed = [r for r in (first.step.content.tool_requests or () if first.step else ()) if not r.parsed]
+        unparsed = [
+            r
+            for r in (first.step.content.tool_requests or () if first.step else ())
+            if not r.parsed
+        ]
         later = (call for call in calls[index + 1 :] if call.start >= first.end)
         second = next_in_run.get(id(first)) or next(later, None)
         if second is None:
@@ -102,19 +137,29 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
         if (bad or unparsed) and all(failed(tool) for tool in between):
             change = Change(removed=frozenset(map(id, (second, *between))))
             yield performance(
-                case, "malformed_tool_arguments", [first, *bad, second], turn=case.report.turn_of[id(first)],
-                saving_ns=saving_ns(case.report, change), repeat_ns=second.duration,
-                tools=sorted({r.name for r in unparsed} | {t.step.name for t in bad if t.step is not None}),
-            )  # fmt: skip
+                case,
+                "malformed_tool_arguments",
+                [first, *bad, second],
+                turn=case.report.turn_of[id(first)],
+                saving_ns=saving_ns(case.report, change),
+                repeat_ns=second.duration,
+                tools=sorted(
+                    {r.name for r in unparsed} | {t.step.name for t in bad if t.step is not None}
+                ),
+            )
 
 
 def _tools_between(case: Case, first: Node, second: Node) -> list[Node]:
     """The tools of the first call's turn that started before the second call."""
     turn = case.report.turn_of[id(first)]
-    return [tool for tool in turn.tools if first.start <= tool.start < second.start] if turn is not None else []
+    return (
+        [tool for tool in turn.tools if first.start <= tool.start < second.start]
+        if turn is not None
+        else []
+    )
 
 
-# --- again -----------------------------------------------------------------------------------------------------------
+# --- again --------------------------------------------------------------------------------------
 
 
 @detector("model_retry", step=2)
@@ -136,55 +181,90 @@ def _visible_retry(case: Case, failed_calls: list[Node], calls: Sequence[Node]) 
     change = Change(removed=frozenset(map(id, failed_calls)), at_once=frozenset(map(id, after)))
     failed_ns = sum(call.duration for call in failed_calls)
     return performance(
-        case, "model_retry", [*failed_calls, after[-1]], turn=case.report.turn_of[id(failed_calls[0])],
-        saving_ns=saving_ns(case.report, change), failed=len(failed_calls), failed_ns=failed_ns,
+        case,
+        "model_retry",
+        [*failed_calls, after[-1]],
+        turn=case.report.turn_of[id(failed_calls[0])],
+        saving_ns=saving_ns(case.report, change),
+        failed=len(failed_calls),
+        failed_ns=failed_ns,
         wait_ns=after[-1].start - failed_calls[0].start - failed_ns,
         errors=[call.step.error_type for call in failed_calls if call.step is not None],
-    )  # fmt: skip
+    )
 
 
 def _hidden_retry(case: Case, call: Node) -> Iterator[Finding]:
     """Attempts inside one span: HTTP spans below it show them, or the emitter counts them."""
     attempts = http_attempts(call)
     bad = [attempt for attempt in attempts if attempt_failed(attempt)]
-    facts = facts_of(call)
+    facts = call.facts
     if len(attempts) > 1 and bad and attempts[-1] is not bad[-1]:
         lost = attempts[-1].start - attempts[0].start
         yield performance(
-            case, "model_retry", [call], turn=case.report.turn_of[id(call)],
-            saving_ns=saving_ns(case.report, Change(shorter={id(call): lost})), failed=len(bad),
-            failed_ns=sum(attempt.duration for attempt in bad), wait_ns=lost - sum(a.duration for a in attempts[:-1]),
-        )  # fmt: skip
+            case,
+            "model_retry",
+            [call],
+            turn=case.report.turn_of[id(call)],
+            saving_ns=saving_ns(case.report, Change(shorter={id(call): lost})),
+            failed=len(bad),
+            failed_ns=sum(attempt.duration for attempt in bad),
+            wait_ns=lost - sum(a.duration for a in attempts[:-1]),
+        )
     elif facts.attempts is not None and facts.attempts > 1:
         known = facts.attempt_start_ns is not None
         lost = max(0, (facts.attempt_start_ns or 0) - call.span.start_ns) if known else 0
         yield performance(
-            case, "model_retry", [call], turn=case.report.turn_of[id(call)],
+            case,
+            "model_retry",
+            [call],
+            turn=case.report.turn_of[id(call)],
             saving_ns=saving_ns(case.report, Change(shorter={id(call): lost})) if known else None,
             failed=facts.attempts - 1,
-        )  # fmt: skip
+        )
 
 
-# --- slow ------------------------------------------------------------------------------------------------------------
+# --- slow ---------------------------------------------------------------------------------------
 
 
 @detector("queueing", step=2)
 def queueing(case: Case) -> Iterator[Finding]:
-    """Fine off-peak, jitter at peak: the request waited for its turn at the service, or at the client (T-4)."""
+    """Fine off-peak, jitter at peak: the request waited for its turn at the service, or at the
+    client (T-4).
+    """
     for call in judged_calls(case.report):
-        queue, ttft = facts_of(call).queue_ns, known_ttft_ns(call)
-        if queue is not None and ttft is not None and queue > QUEUE_NS and queue > QUEUE_SHARE * ttft:
+        queue, ttft = call.facts.queue_ns, known_ttft_ns(call)
+        if (
+            queue is not None
+            and ttft is not None
+            and queue > QUEUE_NS
+            and queue > QUEUE_SHARE * ttft
+        ):
             yield performance(
-                case, "queueing", [call], turn=case.report.turn_of[id(call)],
-                saving_ns=saving_ns(case.report, Change(shorter={id(call): queue})), queue_ns=queue, ttft_ns=ttft,
-            )  # fmt: skip
+                case,
+                "queueing",
+                [call],
+                turn=case.report.turn_of[id(call)],
+                saving_ns=saving_ns(case.report, Change(shorter={id(call): queue})),
+                queue_ns=queue,
+                ttft_ns=ttft,
+            )
     for node in case.report.steps:
-        if node.step is not None and node.step.kind == StepKind.QUEUE and not node.background and node.duration > QUEUE_NS:
+        if (
+            node.step is not None
+            and node.step.kind == StepKind.QUEUE
+            and not node.background
+            and node.duration > QUEUE_NS
+        ):
             change = Change(removed=frozenset({id(node)}))
             yield performance(
-                case, "queueing", [node], turn=case.report.turn_of[id(node)],
-                saving_ns=saving_ns(case.report, change), queue_ns=node.duration, ttft_ns=None,
-            )  # fmt: skip
+                case,
+                "queueing",
+                [node],
+                turn=case.report.turn_of[id(node)],
+                saving_ns=saving_ns(case.report, change),
+                queue_ns=node.duration,
+                ttft_ns=None,
+            )
 
 
 @detector("slow_first_token", step=2)
@@ -194,17 +274,23 @@ def slow_first_token(case: Case) -> Iterator[Finding | Unknown]:
     known = [(ttft, call) for call in calls if (ttft := known_ttft_ns(call)) is not None]
     usual = profile.median_input_tokens if profile is not None else None
     for ttft, call in known:
-        tokens = facts_of(call).tokens.uncached_input
+        tokens = call.facts.tokens.uncached_input
         if limit is None or ttft <= limit:
             continue
         if usual is None or tokens is None:
             yield Unknown("no_usual_prompt")
         elif tokens < usual:
             yield performance(
-                case, "slow_first_token", [call], turn=case.report.turn_of[id(call)],
+                case,
+                "slow_first_token",
+                [call],
+                turn=case.report.turn_of[id(call)],
                 saving_ns=saving_ns(case.report, Change(shorter={id(call): ttft - limit})),
-                ttft_ns=ttft, limit_ns=limit, uncached_tokens=tokens, usual_tokens=usual,
-            )  # fmt: skip
+                ttft_ns=ttft,
+                limit_ns=limit,
+                uncached_tokens=tokens,
+                usual_tokens=usual,
+            )
     if calls and len(known) < KNOWN_SHARE * len(calls):
         yield Unknown("ttft_unknown")
 
@@ -214,14 +300,19 @@ def slow_decode(case: Case) -> Iterator[Finding]:
     """Slow text: time per output token over budget."""
     limit = case.limit("tpot")
     for call in judged_calls(case.report):
-        tpot, output = call_tpot_ns(call), facts_of(call).tokens.output
+        tpot, output = call_tpot_ns(call), call.facts.tokens.output
         if limit is not None and tpot is not None and tpot > limit and output is not None:
             excess = (tpot - limit) * (output - 1)
             yield performance(
-                case, "slow_decode", [call], turn=case.report.turn_of[id(call)],
+                case,
+                "slow_decode",
+                [call],
+                turn=case.report.turn_of[id(call)],
                 saving_ns=saving_ns(case.report, Change(shorter={id(call): excess})),
-                tpot_ns=tpot, limit_ns=limit, output_tokens=output,
-            )  # fmt: skip
+                tpot_ns=tpot,
+                limit_ns=limit,
+                output_tokens=output,
+            )
 
 
 @detector("decode_stutter", step=2)
@@ -235,32 +326,52 @@ def decode_stutter(case: Case) -> Iterator[Finding]:
         if usual > 0 and p95 > STUTTER_FACTOR * usual:
             excess = sum(gap - usual for gap in gaps if gap > STUTTER_FACTOR * usual)
             yield performance(
-                case, "decode_stutter", [call], turn=case.report.turn_of[id(call)],
+                case,
+                "decode_stutter",
+                [call],
+                turn=case.report.turn_of[id(call)],
                 saving_ns=saving_ns(case.report, Change(shorter={id(call): excess})),
-                median_gap_ns=usual, p95_gap_ns=p95, gaps=len(gaps),
-            )  # fmt: skip
+                median_gap_ns=usual,
+                p95_gap_ns=p95,
+                gaps=len(gaps),
+            )
 
 
 def chunk_gaps(call: Node) -> list[int]:
-    """Times between the chunks of a streamed answer, where the span has an event for each and none was dropped."""
+    """Times between the chunks of a streamed answer, where the span has an event for each and none
+    was dropped.
+    """
     if call.span.dropped_events:
         return []
-    times = sorted(event.time_ns for event in call.span.events if event.name.startswith(CHUNK_EVENTS))
-    return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    times = sorted(
+        event.time_ns for event in call.span.events if event.name.startswith(CHUNK_EVENTS)
+    )
+    return [later - earlier for earlier, later in itertools.pairwise(times)]
 
 
 @detector("oversized_model", step=2)
 def oversized_model(case: Case) -> Iterator[Finding]:
-    """A simple request on a large model, when a smaller one of the app answers such requests faster."""
+    """A simple request on a large model, when a smaller one of the app answers such requests
+    faster.
+    """
     report, profile, calls = case.report, case.report.profile, judged_calls(case.report)
     if profile is None or len(calls) != 1 or len(report.turns) != 1 or report.tools:
         return
-    facts = facts_of(calls[0])
-    short = (facts.tokens.input or SHORT_INPUT + 1) <= SHORT_INPUT and (facts.tokens.output or SHORT_OUTPUT + 1) <= SHORT_OUTPUT
+    facts = calls[0].facts
+    short = (facts.tokens.input or SHORT_INPUT + 1) <= SHORT_INPUT and (
+        facts.tokens.output or SHORT_OUTPUT + 1
+    ) <= SHORT_OUTPUT
     faster = profile.faster_model(facts.model) if short else None
     if faster is not None:
         name, own_ns, other_ns = faster
         yield performance(
-            case, "oversized_model", [calls[0]], turn=report.turns[0], saving_ns=own_ns - other_ns,
-            model=facts.model, other=name, median_ns=own_ns, other_median_ns=other_ns,
-        )  # fmt: skip
+            case,
+            "oversized_model",
+            [calls[0]],
+            turn=report.turns[0],
+            saving_ns=own_ns - other_ns,
+            model=facts.model,
+            other=name,
+            median_ns=own_ns,
+            other_median_ns=other_ns,
+        )

@@ -1,7 +1,8 @@
-"""Step 3 of the investigation: tools that wait for each other, come twice, fail or hit their limit."""
+"""Step 3 of the investigation: tools that wait for each other, come twice, fail or time out."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -15,11 +16,15 @@ SECOND = 1_000 * MS
 
 TOUCH_NS = MS  # tools that overlap by less ran one after the other
 WORTH_NS = MS  # a wave that would end sooner by less is no finding
-DEFAULT_TTL_NS = 60 * SECOND  # the source's tool_result_ttl_seconds: a result older than this is asked for anew
+DEFAULT_TTL_NS = (
+    60 * SECOND
+)  # the source's tool_result_ttl_seconds: a result older than this is asked for anew
 AT_LIMIT = 0.01  # a failed call this close to the declared limit hit it
 
 TIMED_OUT = re.compile(r"time.?out|timed.?out|deadline", re.IGNORECASE)
-BAD_ARGUMENTS = re.compile(r"json|decode|validation|schema|pars(e|ing)|tool.?input|invalid.?arg", re.IGNORECASE)
+BAD_ARGUMENTS = re.compile(
+    r"json|decode|validation|schema|pars(e|ing)|tool.?input|invalid.?arg", re.IGNORECASE
+)
 
 
 def tool_ns(tools: Iterable[Node]) -> int:
@@ -43,32 +48,52 @@ def same_arguments(one: Node, two: Node) -> bool | None:
 
 @detector("serial_tools", step=3)
 def serial_tools(case: Case) -> Iterator[Finding]:
-    """Tools of one answer ran one after another. Saves the wave less its longest, within the declared parallelism."""
+    """Tools of one answer ran one after another. Saves the wave less its longest, within the
+    declared parallelism.
+    """
     for turn in case.report.turns:
         wave = _wave(turn, case)
-        if len(wave) < 2 or not _one_after_another(wave):
+        if not wave[1:] or not _one_after_another(wave):
             continue
         change = Change(together=(tuple(wave),), max_parallel=case.declared.max_parallel)
         saving = saving_ns(case.report, change)
         if saving >= WORTH_NS:
             yield performance(
-                case, "serial_tools", wave, turn=turn, saving_ns=saving, calls=len(wave), sum_ns=tool_ns(wave),
-                longest_ns=max(tool.duration for tool in wave), tools=[name_of(tool) for tool in wave],
-            )  # fmt: skip
+                case,
+                "serial_tools",
+                wave,
+                turn=turn,
+                saving_ns=saving,
+                calls=len(wave),
+                sum_ns=tool_ns(wave),
+                longest_ns=max(tool.duration for tool in wave),
+                tools=[name_of(tool) for tool in wave],
+            )
 
 
 def _wave(turn: Turn, case: Case) -> list[Node]:
-    """The tools that the turn's one answer asked for, each at its first try, started after it; none marked dependent."""
+    """The tools that the turn's one answer asked for, each at its first try, started after it; none
+    marked dependent.
+    """
     answers = [call for call in turn.calls if call.step is not None and not call.step.is_error]
     if len(answers) != 1 or answers[0].step is None:
         return []
-    asked = {request.call_id for request in answers[0].step.content.tool_requests or () if request.call_id}
+    asked = {
+        request.call_id
+        for request in answers[0].step.content.tool_requests or ()
+        if request.call_id
+    }
     wave: list[Node] = []
     for tool in turn.tools:
         step = tool.step
         if step is None or (asked and step.call_id is not None and step.call_id not in asked):
             continue
-        if wave and failed(wave[-1]) and name_of(wave[-1]) == step.name and same_arguments(wave[-1], tool) is not False:
+        if (
+            wave
+            and failed(wave[-1])
+            and name_of(wave[-1]) == step.name
+            and same_arguments(wave[-1], tool) is not False
+        ):
             continue
         wave.append(tool)
     dependent = any(name_of(tool) in case.declared.dependent for tool in wave)
@@ -78,12 +103,13 @@ def _wave(turn: Turn, case: Case) -> list[Node]:
 
 
 def _one_after_another(wave: Sequence[Node]) -> bool:
-    return all(a.end <= b.start + TOUCH_NS for a, b in zip(wave, wave[1:], strict=False))
+    return all(a.end <= b.start + TOUCH_NS for a, b in itertools.pairwise(wave))
 
 
 @detector("repeated_tool_call", step=3)
 def repeated_tool_call(case: Case) -> Iterator[Finding | Unknown]:
-    """The same tool with the same arguments again, soon after it succeeded: its result was not kept.
+    """The same tool with the same arguments again, soon after it succeeded: its result was not
+    kept.
 
     Advice only for tools marked read-only; for others it is a question.
     """
@@ -103,10 +129,17 @@ def repeated_tool_call(case: Case) -> Iterator[Finding | Unknown]:
         if repeats:
             change = Change(removed=frozenset(map(id, repeats)))
             yield performance(
-                case, "repeated_tool_call", [tools[0], *repeats], turn=case.report.turn_of[id(repeats[0])],
-                saving_ns=saving_ns(case.report, change), tool=name, calls=len(tools), repeats=len(repeats),
-                sum_ns=tool_ns(repeats), read_only=name in case.declared.read_only,
-            )  # fmt: skip
+                case,
+                "repeated_tool_call",
+                [tools[0], *repeats],
+                turn=case.report.turn_of[id(repeats[0])],
+                saving_ns=saving_ns(case.report, change),
+                tool=name,
+                calls=len(tools),
+                repeats=len(repeats),
+                sum_ns=tool_ns(repeats),
+                read_only=name in case.declared.read_only,
+            )
     if any(times > 1 for times in unknown.values()):
         yield Unknown("arguments_not_recorded")
 
@@ -125,32 +158,51 @@ def _repeats(tools: Sequence[Node], ttl_ns: int) -> list[Node]:
 
 @detector("tool_timeout", step=3)
 def tool_timeout(case: Case) -> Iterator[Finding]:
-    """A tool ran into its limit: the error says so, or the failed call lasted exactly as long as declared."""
+    """A tool ran into its limit: the error says so, or the failed call lasted exactly as long as
+    declared.
+    """
     for tool in case.report.tools:
         if not tool.background and failed(tool) and _hit_limit(tool, case.declared.tool_timeout_ns):
             yield performance(
-                case, "tool_timeout", [tool], turn=case.report.turn_of[id(tool)],
+                case,
+                "tool_timeout",
+                [tool],
+                turn=case.report.turn_of[id(tool)],
                 saving_ns=saving_ns(case.report, Change(removed=frozenset({id(tool)}))),
-                tool=name_of(tool), duration_ns=tool.duration, limit_ns=case.declared.tool_timeout_ns,
-            )  # fmt: skip
+                tool=name_of(tool),
+                duration_ns=tool.duration,
+                limit_ns=case.declared.tool_timeout_ns,
+            )
 
 
 def _hit_limit(tool: Node, limit_ns: int | None) -> bool:
     says_so = tool.step is not None and TIMED_OUT.search(tool.step.error_type or "") is not None
-    return says_so or (limit_ns is not None and abs(tool.duration - limit_ns) <= AT_LIMIT * limit_ns)
+    return says_so or (
+        limit_ns is not None and abs(tool.duration - limit_ns) <= AT_LIMIT * limit_ns
+    )
 
 
 @detector("tool_retry", step=3)
 def tool_retry(case: Case) -> Iterator[Finding]:
-    """A tool failed and was called again with equal, or unknown, arguments. What timed out is reported as that."""
+    """A tool failed and was called again with equal, or unknown, arguments. What timed out is
+    reported as that.
+    """
     waiting: dict[str, Node] = {}  # the last failed call of each tool
     for tool in case.report.tools:
         if tool.background:
             continue
         before = waiting.pop(name_of(tool), None)
-        if before is not None and before.end <= tool.start + TOUCH_NS and same_arguments(before, tool) is not False:
+        if (
+            before is not None
+            and before.end <= tool.start + TOUCH_NS
+            and same_arguments(before, tool) is not False
+        ):
             yield _retry(case, before, tool)
-        if failed(tool) and not _hit_limit(tool, case.declared.tool_timeout_ns) and not refused_arguments(tool):
+        if (
+            failed(tool)
+            and not _hit_limit(tool, case.declared.tool_timeout_ns)
+            and not refused_arguments(tool)
+        ):
             waiting[name_of(tool)] = tool
 
 
@@ -160,13 +212,25 @@ def refused_arguments(tool: Node) -> bool:
     if step is None:
         return False
     named = step.is_error and BAD_ARGUMENTS.search(step.error_type or "") is not None
-    return step.arguments_refused or named or (step.is_error and step.content.arguments_parsed is False)
+    return (
+        step.arguments_refused
+        or named
+        or (step.is_error and step.content.arguments_parsed is False)
+    )
 
 
 def _retry(case: Case, before: Node, tool: Node) -> Finding:
     same_turn = case.report.turn_of[id(before)] is case.report.turn_of[id(tool)]
-    change = Change(removed=frozenset({id(before)}), at_once=frozenset({id(tool)}) if same_turn else frozenset())
+    change = Change(
+        removed=frozenset({id(before)}), at_once=frozenset({id(tool)}) if same_turn else frozenset()
+    )
     return performance(
-        case, "tool_retry", [before, tool], turn=case.report.turn_of[id(before)], saving_ns=saving_ns(case.report, change),
-        tool=name_of(tool), failed_ns=before.duration, recovered=not failed(tool),
-    )  # fmt: skip
+        case,
+        "tool_retry",
+        [before, tool],
+        turn=case.report.turn_of[id(before)],
+        saving_ns=saving_ns(case.report, change),
+        tool=name_of(tool),
+        failed_ns=before.duration,
+        recovered=not failed(tool),
+    )

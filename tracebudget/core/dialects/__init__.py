@@ -1,7 +1,8 @@
 """Which dialect a span speaks, and which role it plays in it.
 
-A span is read by the first dialect, in order of rank, that recognises it and has a role for it: a processor may add a
-second dialect's keys to a span of the first, and the native one knows more. A span that no dialect claims is plain.
+A span is read by the first dialect, in order of rank, that recognises it and has a role for it: a
+processor may add a second dialect's keys to a span of the first, and the native one knows more. A
+span that no dialect claims is plain.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tracebudget.core.span import Span
 
 DIALECTS: tuple[Dialect, ...] = tuple(load_tables())
 
-REMEMBERED = 8192  # distinct span shapes kept: an app has dozens; a sender that makes up keys must not fill memory
+REMEMBERED = 8192  # span shapes kept: an app has dozens; made-up keys must not fill memory
 
 
 class Reading(NamedTuple):
@@ -29,7 +30,9 @@ PLAIN = Reading(None, None)
 
 
 class Recogniser:
-    """Recognises spans, remembering the answer per shape: the parts of a span that any rule looks at."""
+    """Recognises spans, remembering the answer per shape: the parts of a span that any rule looks
+    at.
+    """
 
     def __init__(self, dialects: tuple[Dialect, ...]) -> None:
         self.dialects = dialects
@@ -61,14 +64,26 @@ class Recogniser:
                 seen.add(self.learn(key))
         values = [spelling(attributes[key]) for key in self.value_keys if key in seen]
         senders = [str(span.resource.get(key)) for key in self.resource_keys]
-        events = self.events.intersection(event.name for event in span.events) if span.events else ()
-        return (span.scope, span.name, span.kind, frozenset(seen), *values, *senders, *sorted(events))
+        events = (
+            self.events.intersection(event.name for event in span.events) if span.events else ()
+        )
+        return (
+            span.scope,
+            span.name,
+            span.kind,
+            frozenset(seen),
+            *values,
+            *senders,
+            *sorted(events),
+        )
 
     def learn(self, key: str) -> str | None:
         """What the rules see in a key: itself, the prefix they ask for, or nothing."""
         if len(self.signal_of) >= REMEMBERED:
             self.signal_of.clear()
-        signal = key if key in self.keys else next((p for p in self.prefixes if key.startswith(p)), None)
+        signal = (
+            key if key in self.keys else next((p for p in self.prefixes if key.startswith(p)), None)
+        )
         self.signal_of[key] = signal
         return signal
 
@@ -86,13 +101,22 @@ recognise = _recogniser.read
 
 
 def _fact_keys() -> frozenset[str]:
-    """Every key whose value a rule or a fact reads and that carries no content: the allowlist of *timings only*.
+    """Every key whose value a rule or a fact reads and that carries no content: the allowlist of
+    *timings only*.
 
-    Facts that stand inside content (JSON, a result) are not on it: the privacy door lifts them out first.
+    Facts that stand inside content (JSON, a result) are not on it: the privacy door lifts them out
+    first.
     """
     keys = {key for dialect in DIALECTS for kind, key in dialect.signals if kind == "value"}
-    lists = [rows for dialect in DIALECTS for rows in dialect.facts.values()] + [common.TTFT_FALLBACK]
-    keys |= {row.key for rows in lists for row in rows if row.source == "attr" or (row.source == "event_attr" and row.event)}
+    lists = [rows for dialect in DIALECTS for rows in dialect.facts.values()] + [
+        common.TTFT_FALLBACK
+    ]
+    keys |= {
+        row.key
+        for rows in lists
+        for row in rows
+        if row.source == "attr" or (row.source == "event_attr" and row.event)
+    }
     keys |= {*common.SESSION_KEYS, *common.PLAIN_KEYS}
     return frozenset(key for key in keys if not common.is_content(key))
 

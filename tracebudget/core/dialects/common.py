@@ -32,7 +32,9 @@ def is_content(key: str) -> bool:
     """The attribute may hold a prompt, an answer, arguments or a result."""
     if key in _NOT_CONTENT:
         return False
-    return key in _CONTENT_KEYS or key.startswith(_CONTENT_PREFIXES) or key.endswith(_CONTENT_SUFFIXES)
+    return (
+        key in _CONTENT_KEYS or key.startswith(_CONTENT_PREFIXES) or key.endswith(_CONTENT_SUFFIXES)
+    )
 
 
 def provider_name(raw: str) -> str | None:

@@ -12,7 +12,9 @@ from tracebudget.core.span import Event, Span
 
 
 class Fact(NamedTuple):
-    """A value, where it was read (attribute, `event:NAME`, `span name`) and the candidate that led there."""
+    """A value, where it was read (attribute, `event:NAME`, `span name`) and the candidate that led
+    there.
+    """
 
     value: Any
     where: str
@@ -37,13 +39,18 @@ def read_candidate(span: Span, candidate: Candidate) -> Fact | None:
         value = re.search(candidate.matches, value) is not None
     elif candidate.equals:
         value = True if value == candidate.equals else None
-    if value is None or value == "" or (candidate.unknown and value == candidate.unknown) or is_redacted(value):
+    if (
+        value is None
+        or value == ""
+        or (candidate.unknown and value == candidate.unknown)
+        or is_redacted(value)
+    ):
         return None
     return Fact(value, where, candidate)
 
 
 def is_redacted(value: Any) -> bool:
-    """The privacy door took this value away and left its length, its digest and whether it parsed."""
+    """The privacy door took this value away and left its length, digest and whether it parsed."""
     return isinstance(value, Mapping) and "redacted" in value
 
 
@@ -66,14 +73,18 @@ def _resource(span: Span, candidate: Candidate) -> tuple[Any, str]:
 def _event_time(span: Span, candidate: Candidate) -> tuple[Any, str]:
     """The time of an event; none where events were dropped, since SDKs drop the oldest first."""
     times = [event.time_ns for event in span.events if _names(event, candidate)]
-    required = not candidate.require or any(event.name == candidate.require for event in span.events)
+    required = not candidate.require or any(
+        event.name == candidate.require for event in span.events
+    )
     if not times or not required or (span.dropped_events and not candidate.pick_latest):
         return None, ""
     return max(times) if candidate.pick_latest else min(times), f"event:{candidate.key}"
 
 
 def _names(event: Event, candidate: Candidate) -> bool:
-    return event.name.startswith(candidate.key) if candidate.is_prefix else event.name == candidate.key
+    return (
+        event.name.startswith(candidate.key) if candidate.is_prefix else event.name == candidate.key
+    )
 
 
 def _event_attribute(span: Span, candidate: Candidate) -> tuple[Any, str]:

@@ -1,9 +1,9 @@
 """The small language in which the dialect tables say when a rule holds.
 
-A matcher is a mapping whose entries must all hold. Leaf tests look at the span: `scope`, `scope_prefix`, `name`,
-`name_in`, `name_prefix`, `name_re`, `kind_in`, `attr` (key present), `attr_prefix` (some key starts so), `attr_in`
-{key: [values]}, `attr_re` {key: regex}, `event` (an event of that name), `resource_in` {key: [values]}.
-Combinators: `all`, `any`, `not`.
+A matcher is a mapping whose entries must all hold. Leaf tests look at the span: `scope`,
+`scope_prefix`, `name`, `name_in`, `name_prefix`, `name_re`, `kind_in`, `attr` (key present),
+`attr_prefix` (some key starts so), `attr_in` {key: [values]}, `attr_re` {key: regex}, `event` (an
+event of that name), `resource_in` {key: [values]}. Combinators: `all`, `any`, `not`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def _attr_prefix(prefix: str) -> Predicate:
 
 
 def spelling(value: Any) -> str:
-    """How tables write a value: booleans in lower case (Micrometer sends them as text), all else as text."""
+    """How tables write a value: booleans in lower case (Micrometer sends them as text), all else as
+    text.
+    """
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -69,7 +71,8 @@ def _attr_in(wanted: Mapping[str, list[Any]]) -> Predicate:
 def _attr_re(wanted: Mapping[str, str]) -> Predicate:
     pairs = [(key, re.compile(pattern).search) for key, pattern in wanted.items()]
     return lambda span: all(
-        isinstance(span.attributes.get(key), str) and search(span.attributes[key]) for key, search in pairs
+        isinstance(span.attributes.get(key), str) and search(span.attributes[key])
+        for key, search in pairs
     )
 
 
@@ -98,7 +101,9 @@ LEAVES: dict[str, Callable[[Any], Predicate]] = {
 
 
 def signals(rule: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """What of a span the rule looks at: ("key", k), ("prefix", p), ("value", k), ("event", ""), ("resource", k)."""
+    """What of a span the rule looks at: ("key", k), ("prefix", p), ("value", k), ("event", ""),
+    ("resource", k).
+    """
     found: set[tuple[str, str]] = set()
     for name, argument in rule.items():
         if name in {"all", "any"}:

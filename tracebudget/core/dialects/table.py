@@ -1,9 +1,11 @@
-"""Dialect tables: one TOML file a dialect in `tables/`, read once. Adding a dialect is adding a file.
+"""Dialect tables: one TOML file a dialect in `tables/`, read once. Adding a dialect is adding a
+file.
 
-A table holds `id`, `label`, `rank` (first match by rank wins), `evidence` ("recorded" when a trace proves it, else
-"documentation"), `detect` and `roles` (see matcher.py), `facts`: for each fact an ordered list of candidates, and
-optionally `extends` (another table's candidates follow its own), `input_includes_cache` (yes, no, varies),
-`zero_cache_is_unknown`, `stream_flag` rules. An empty list of candidates says that the fact has no source here.
+A table holds `id`, `label`, `rank` (first match by rank wins), `evidence` ("recorded" when a trace
+proves it, else "documentation"), `detect` and `roles` (see matcher.py), `facts`: for each fact an
+ordered list of candidates, and optionally `extends` (another table's candidates follow its own),
+`input_includes_cache` (yes, no, varies), `zero_cache_is_unknown`, `stream_flag` rules. An empty
+list of candidates says that the fact has no source here.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ PATH_PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One place where a fact may stand. `source` is attr, json, event_time, event_attr, span_name or resource."""
+    """One place where a fact may stand. `source` is attr, json, event_time, event_attr, span_name
+    or resource.
+    """
 
     source: str
     key: str
@@ -84,9 +88,15 @@ class Dialect:
 
 
 def load_tables() -> list[Dialect]:
-    """All dialects in order of rank. Raises KeyError for a table with an unknown test or a missing field."""
+    """All dialects in order of rank. Raises KeyError for a table with an unknown test or a missing
+    field.
+    """
     folder = resources.files("tracebudget.core.dialects") / "tables"
-    raw = [tomllib.loads(file.read_text("utf-8")) for file in folder.iterdir() if file.name.endswith(".toml")]
+    raw = [
+        tomllib.loads(file.read_text("utf-8"))
+        for file in folder.iterdir()
+        if file.name.endswith(".toml")
+    ]
     by_id = {table["id"]: table for table in raw}
     return sorted((_dialect(table, by_id) for table in raw), key=lambda dialect: dialect.rank)
 
@@ -101,7 +111,10 @@ def _dialect(table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -
         evidence=table["evidence"],
         detect=compile_matcher(table["detect"]),
         roles=tuple(Role(role["role"], compile_matcher(role["when"])) for role in table["roles"]),
-        facts={fact: tuple(map(read_candidate, rows)) for fact, rows in _inherited(table, by_id).items()},
+        facts={
+            fact: tuple(map(read_candidate, rows))
+            for fact, rows in _inherited(table, by_id).items()
+        },
         signals=frozenset().union(*map(signals, rules)),
         input_includes_cache=table.get("input_includes_cache", "varies"),
         zero_cache_is_unknown=table.get("zero_cache_is_unknown", False),
@@ -113,9 +126,15 @@ def _dialect(table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -
     )
 
 
-def _inherited(table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The table's own candidates, then its parent's; an empty list of its own shuts the parent's out."""
-    facts: dict[str, list[dict[str, Any]]] = {fact: list(rows) for fact, rows in table.get("facts", {}).items()}
+def _inherited(
+    table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    """The table's own candidates, then its parent's; an empty list of its own shuts the parent's
+    out.
+    """
+    facts: dict[str, list[dict[str, Any]]] = {
+        fact: list(rows) for fact, rows in table.get("facts", {}).items()
+    }
     if "extends" in table:
         for fact, rows in _inherited(by_id[table["extends"]], by_id).items():
             if facts.get(fact, True):
