@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from tracebudget.core.content import LIFTED
+from tracebudget.core.dialects.facts import LIFTED
 from tracebudget.core.span import Attributes, Event, Link, Span
 
 MAX_TIME_NS = 2**63 - 1  # Postgres bigint, and the year 2262

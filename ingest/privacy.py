@@ -1,9 +1,9 @@
 """The one door between what was received and what is stored, for every way in.
 
-*Timings only* lets through an allowlist of fact keys with short values. Every other value leaves its
-length, a keyed digest and whether it parsed; before it goes, the core lifts out the facts hidden in
-it. Ids of people and sessions become stable pseudonyms. *Full* keeps all, and cuts what no page
-could show.
+*Timings only* lets through an allowlist of fact keys with short values. Every other value leaves
+its length, a keyed digest and whether it parsed; before it goes, the core lifts out the facts
+hidden in it. Ids of people and sessions become stable pseudonyms. *Full* keeps all, and cuts what
+no page could show.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
+from operator import attrgetter, is_
 from typing import Any, TypeVar
 
 import orjson
@@ -21,12 +22,16 @@ from ingest.decode import MARKS_KEY, cut
 from tracebudget import models
 from tracebudget.core import content
 from tracebudget.core.dialects import FACT_KEYS, common
+from tracebudget.core.dialects.facts import LIFTED
 from tracebudget.core.span import Attributes, Event, Link, Span
 
 Carrier = TypeVar("Carrier", Event, Link)
 
 DIGEST_BYTES = 8
 CONTAINERS = (list, dict)
+NOTHING = (None, "")  # tells nothing, and its digest would join what has nothing in common
+PARTS = ("attributes", "status_message", "events", "links", "scope_attributes", "resource")
+_parts = attrgetter(*PARTS)
 JSON_STARTS = ("{", "[", '"')
 MAX_FACT_CHARS = 200  # of a value that passes: names and ids are shorter, longer text is content
 MAX_FACT_ITEMS = 32  # of a list that passes
@@ -48,7 +53,7 @@ QUERY_STRING = re.compile(r"\?\S+")  # of a URL in a span name
 
 
 def pass_door(spans: list[Span], project: models.Project, digest_key: bytes) -> list[Span]:
-    """The spans as the project lets them be stored. Digests are comparable inside one project only."""
+    """The spans as the project lets them be stored. Digests compare inside one project only."""
     if project.privacy == models.Privacy.FULL:
         return list(map(Full(settings.MAX_VALUE_CHARS).pass_span, spans))
     return list(map(TimingsOnly(digest_key, project.pk).pass_span, spans))
@@ -77,32 +82,38 @@ class Full:
 
     def pass_span(self, span: Span) -> Span:
         """The same object, but for monstrous spans."""
-        bounded: dict[str, Any] = {
-            "attributes": self.bound(span.attributes),
-            "resource": self.bound_once(span.resource),
-            "scope_attributes": self.bound_once(span.scope_attributes),
-            "status_message": cut(span.status_message, self.cap),
-            "events": self.bound_each(span.events),
-            "links": self.bound_each(span.links),
-        }
-        changed = {
-            name: value for name, value in bounded.items() if value is not getattr(span, name)
-        }
-        if "attributes" in changed and (lifted := content.lift(span, content.fingerprint)):
-            changed["attributes"] = {**changed["attributes"], content.LIFTED: lifted}
-        return replace(span, **changed) if changed else span
+        parts = (
+            self.with_lifted(span, self.bound(span.attributes)),
+            cut(span.status_message, self.cap),
+            self.bound_each(span.events) if span.events else span.events,
+            self.bound_each(span.links) if span.links else span.links,
+            self.bound_once(span.scope_attributes),
+            self.bound_once(span.resource),
+        )
+        if all(map(is_, parts, _parts(span))):
+            return span
+        changed: dict[str, Any] = dict(zip(PARTS, parts, strict=True))
+        return replace(span, **changed)
+
+    def with_lifted(self, span: Span, attributes: Attributes) -> Attributes:
+        """The core cannot read a cut text, so what it would read there is lifted out first."""
+        if attributes is span.attributes:
+            return attributes
+        lifted = content.lift(span, content.fingerprint)
+        return {**attributes, LIFTED: lifted} if lifted else attributes
 
     def bound(self, attributes: Attributes) -> Attributes:
         """The same mapping where nothing is too long."""
         cap = self.cap
         for value in attributes.values():
-            if len(value) > cap if type(value) is str else type(value) in CONTAINERS:
-                return self._bound(attributes)
-        return attributes
-
-    def _bound(self, attributes: Attributes) -> Attributes:
-        bounded = {key: self.bound_value(value) for key, value in attributes.items()}
-        return attributes if bounded == attributes else bounded
+            if type(value) is str:
+                if len(value) > cap:
+                    break
+            elif type(value) in CONTAINERS and len(orjson.dumps(value)) > cap:
+                break
+        else:
+            return attributes
+        return {key: self.bound_value(value) for key, value in attributes.items()}
 
     def bound_value(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -131,7 +142,7 @@ class TimingsOnly:
     def pass_span(self, span: Span) -> Span:
         attributes = self.attributes(span.attributes)
         if lifted := content.lift(span, self.digest):
-            attributes[content.LIFTED] = lifted
+            attributes[LIFTED] = lifted
         marks = dict(span.attributes.get(MARKS_KEY, {}))
         name = self.name(span.name, marks)
         if span.status_message:
@@ -184,19 +195,23 @@ class TimingsOnly:
     def link(self, link: Link) -> Link:
         return Link(link.trace_id, link.span_id, self.attributes(link.attributes))
 
-    def redacted(self, value: Any) -> dict[str, Any]:
+    def redacted(self, value: Any) -> Any:
         """Length in characters (of JSON for what is no text), digest, whether it parsed as JSON.
 
-        `parsed` is null for text that does not look like JSON.
+        `parsed` is null for text that does not look like JSON. Nothing is left as nothing.
         """
+        if value in NOTHING:
+            return value
         if not isinstance(value, str):
             text = orjson.dumps(value)
             return {"redacted": len(text), "digest": self.digest(text), "parsed": None}
         digest = self.digest(value.encode())
         return {"redacted": len(value), "digest": digest, "parsed": parses(value)}
 
-    def pseudonym(self, value: Any) -> str:
+    def pseudonym(self, value: Any) -> Any:
         """Stable in its project, so that requests still join to sessions."""
+        if value in NOTHING:
+            return value
         text = value if isinstance(value, str) else orjson.dumps(value).decode()
         return f"anon-{self.digest(text.encode())}"
 

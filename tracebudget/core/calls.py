@@ -34,8 +34,8 @@ def read_steps(tree: Tree) -> None:
             node.reading = recognise(node.span)
     _drop_ignored(tree)
     for node in tree.nodes:
-        role, dialect = node.reading
-        if role is not None and dialect is not None:
+        dialect = node.reading.dialect
+        if dialect is not None:
             above = (
                 [up.span for up, _ in zip(ancestors(node), range(LOOK_UP), strict=False)]
                 if dialect.looks_up
@@ -189,12 +189,8 @@ def _filled_tokens(own: Tokens, other: Tokens) -> Tokens:
     )
 
 
-def _filled_content(own: Content, other: Content) -> Content:
-    return replace(
-        own,
-        prompt=own.prompt if own.prompt is not None else other.prompt,
-        tool_requests=own.tool_requests if own.tool_requests is not None else other.tool_requests,
-    )
+def _filled_content(own: Content | None, other: Content | None) -> Content | None:
+    return own.borrowing(other) if own is not None and other is not None else own or other
 
 
 # --- twins --------------------------------------------------------------------------------------
@@ -284,7 +280,7 @@ def _with_inner(outer: Step | None, inner: Step) -> Step:
         is_error=outer.is_error or inner.is_error,
         error_type=outer.error_type or inner.error_type,
         call_id=outer.call_id or inner.call_id,
-        content=outer.content if outer.content.arguments is not None else inner.content,
+        content=_filled_content(outer.content, inner.content),
         arguments_refused=outer.arguments_refused or inner.arguments_refused,
     )
 

@@ -13,26 +13,26 @@ import json
 import re
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 from tracebudget.core.dialects import recognise
 from tracebudget.core.dialects.facts import (
-    Fact,
-    follow,
+    LIFTED,
+    SpanFacts,
     is_redacted,
     parsed,
-    read_candidate,
     read_fact,
     unquoted,
 )
-from tracebudget.core.dialects.table import Candidate, Dialect
 from tracebudget.core.span import Span
 
 Fingerprint = Callable[[bytes], str]
 
-LIFTED = "tracebudget.lifted"
+MODEL, TOOL = "model_call", "tool_call"  # roles whose content matters
+TRUTH_ONLY = frozenset({"error"})  # free text of which only the presence is a fact
 
 # Where a model call's prompt stands: as one attribute a message, or as one JSON text with a list of
 # messages.
@@ -89,42 +89,65 @@ class ToolRequest:
     arguments: str  # fingerprint of the canonical arguments
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """Answers about one step's content; None where the span did not carry it."""
-
-    prompt: tuple[str, ...] | None = (
-        None  # fingerprints of the first message, the first two, ... the whole prompt
-    )
-    tool_requests: tuple[ToolRequest, ...] | None = None
-    arguments: str | None = None
-    arguments_parsed: bool | None = None
-    result_length: int | None = None
-    result_is_error: bool = False
-
-
-NOTHING = Content()
-
-
 def fingerprint(data: bytes) -> str:
     """The unkeyed fingerprint, for content that is here anyway."""
     return blake2b(data, digest_size=8).hexdigest()
 
 
-def content_of(
-    span: Span, role: str, dialect: Dialect, digest: Fingerprint = fingerprint
-) -> Content:
-    """What is known of the content of a model or tool call, read from the content or from what was
-    lifted.
+class Content:
+    """Answers about one step's content; None where the span did not carry it. Each is worked out
+    when it is asked for.
     """
-    lifted = span.attributes.get(LIFTED)
-    if isinstance(lifted, Mapping):
-        return _from_lifted(lifted)
-    if role == "model_call":
-        return Content(prompt=_prompt(span, digest), tool_requests=_tool_requests(span, digest))
-    if role == "tool_call":
-        return _tool_content(span, dialect, digest)
-    return NOTHING
+
+    def __init__(self, facts: SpanFacts, role: str, *, digest: Fingerprint = fingerprint) -> None:
+        self.facts, self.role, self.digest = facts, role, digest
+        lifted = facts.span.attributes.get(LIFTED)
+        self.lifted: Mapping[str, Any] | None = lifted if isinstance(lifted, Mapping) else None
+        self.lender: Content | None = None  # of another span that describes the same call
+
+    @cached_property
+    def prompt(self) -> tuple[str, ...] | None:
+        """Fingerprints of the first message, the first two, ... the whole prompt."""
+        if self.lifted is not None:
+            lifted = self.lifted.get("prompt")
+            own = tuple(lifted) if lifted is not None else None
+        else:
+            own = _prompt(self.facts.span, self.digest) if self.role == MODEL else None
+        return self.lender.prompt if own is None and self.lender is not None else own
+
+    @cached_property
+    def tool_requests(self) -> tuple[ToolRequest, ...] | None:
+        """What a model's answer asked for; () for an answer that asked for nothing."""
+        if self.lifted is not None:
+            rows = self.lifted.get("tool_requests")
+            own = tuple(ToolRequest(*row) for row in rows) if rows is not None else None
+        else:
+            own = _tool_requests(self.facts.span, self.digest) if self.role == MODEL else None
+        return self.lender.tool_requests if own is None and self.lender is not None else own
+
+    @cached_property
+    def arguments(self) -> tuple[str, bool | None] | None:
+        """Of a tool call: the arguments' fingerprint, and whether they were JSON (None: text)."""
+        if self.lifted is not None:
+            lifted = self.lifted.get("arguments")
+            own = (lifted[0], lifted[1]) if lifted is not None else None
+        else:
+            own = _arguments(self.facts, self.digest) if self.role == TOOL else None
+        return self.lender.arguments if own is None and self.lender is not None else own
+
+    @cached_property
+    def result(self) -> tuple[int, bool] | None:
+        """Of a tool call: the result's length, and whether it reports an error."""
+        if self.lifted is not None:
+            lifted = self.lifted.get("result")
+            return (lifted[0], lifted[1]) if lifted is not None else None
+        return _result(self.facts) if self.role == TOOL else None
+
+    def borrowing(self, lender: Content) -> Content:
+        """The same content, its gaps filled from another span that describes the same call."""
+        content = Content(self.facts, self.role, digest=self.digest)
+        content.lender = lender
+        return content
 
 
 def lift(span: Span, digest: Fingerprint) -> dict[str, Any]:
@@ -132,15 +155,12 @@ def lift(span: Span, digest: Fingerprint) -> dict[str, Any]:
 
     `facts` holds what a dialect reads from JSON inside content: {fact: [value, key]}.
     """
-    role, dialect = recognise(span)
+    role, dialect, present = recognise(span)
     if role is None or dialect is None:
         return {}
-    plain = Span(
-        **{name: getattr(span, name) for name in Span.__slots__}
-        | {"attributes": _without_lifted(span)}
-    )
-    content = content_of(plain, role, dialect, digest)
-    lifted: dict[str, Any] = {"facts": facts} if (facts := _hidden_facts(plain, dialect)) else {}
+    facts = SpanFacts(_without_lifted(span), dialect, present)
+    content = Content(facts, role, digest=digest)
+    lifted: dict[str, Any] = {"facts": hidden} if (hidden := _hidden_facts(facts)) else {}
     if content.prompt is not None:
         lifted["prompt"] = list(content.prompt)
     if content.tool_requests is not None:
@@ -148,71 +168,34 @@ def lift(span: Span, digest: Fingerprint) -> dict[str, Any]:
             [r.name, r.call_id, r.parsed, r.arguments] for r in content.tool_requests
         ]
     if content.arguments is not None:
-        lifted["arguments"] = [content.arguments, content.arguments_parsed]
-    if content.result_length is not None:
-        lifted["result"] = [content.result_length, content.result_is_error]
+        lifted["arguments"] = list(content.arguments)
+    if content.result is not None:
+        lifted["result"] = list(content.result)
     return lifted
 
 
-def find_fact(span: Span, dialect: Dialect, name: str) -> Fact | None:
-    """A fact from its own place, or from what was lifted out of content before that was dropped."""
-    fact = read_fact(span, dialect.candidates(name))
-    if fact is not None or LIFTED not in span.attributes:
-        return fact
-    row = follow(span.attributes[LIFTED], ("facts", name))
-    if not isinstance(row, list):
-        return None
-    value, key = row
-    candidate = next((c for c in dialect.candidates(name) if c.key == key), None)
-    return Fact(value, key, candidate) if candidate else None
-
-
-def _without_lifted(span: Span) -> Mapping[str, Any]:
+def _without_lifted(span: Span) -> Span:
     """A sender may not speak for the door."""
     if LIFTED not in span.attributes:
-        return span.attributes
-    return {key: value for key, value in span.attributes.items() if key != LIFTED}
+        return span
+    kept = {key: value for key, value in span.attributes.items() if key != LIFTED}
+    return replace(span, attributes=kept)
 
 
-def _hidden_facts(span: Span, dialect: Dialect) -> dict[str, list[Any]]:
+def _hidden_facts(facts: SpanFacts) -> dict[str, list[Any]]:
+    """Facts that stand in JSON: short values only, longer text is content whatever its key."""
     found = {}
-    for name, candidates in dialect.facts.items():
-        hidden = [c for c in candidates if c.source == "json" or c.key in _TRUTH_ONLY]
-        fact = read_fact(span, hidden)
-        if fact is not None and (
-            isinstance(fact.value, bool | int | float) or _is_short_text(fact)
+    for name, candidates in facts.present.items():
+        hidden = [c for c in candidates if c.source == "json" or c.key in TRUTH_ONLY]
+        fact = read_fact(facts.span, hidden) if hidden else None
+        if fact is None:
+            continue
+        value = True if fact.where in TRUTH_ONLY else fact.value
+        if isinstance(value, bool | int | float) or (
+            isinstance(value, str) and len(value) <= MAX_FACT_CHARS
         ):
-            found[name] = [
-                fact.value if fact.candidate.key not in _TRUTH_ONLY else True,
-                fact.where,
-            ]
+            found[name] = [value, fact.where]
     return found
-
-
-_TRUTH_ONLY = frozenset({"error"})  # free text of which only the presence is a fact
-
-
-def _is_short_text(fact: Fact) -> bool:
-    """Model names, finish reasons and times are short; longer text is content, whatever its key."""
-    return isinstance(fact.value, str) and len(fact.value) <= MAX_FACT_CHARS
-
-
-def _from_lifted(lifted: Mapping[str, Any]) -> Content:
-    prompt, requests = lifted.get("prompt"), lifted.get("tool_requests")
-    arguments, result = (
-        lifted.get("arguments") or [None, None],
-        lifted.get("result") or [None, False],
-    )
-    return Content(
-        prompt=tuple(prompt) if prompt is not None else None,
-        tool_requests=tuple(ToolRequest(*row) for row in requests)
-        if requests is not None
-        else None,
-        arguments=arguments[0],
-        arguments_parsed=arguments[1],
-        result_length=result[0],
-        result_is_error=result[1],
-    )
 
 
 # --- prompts ------------------------------------------------------------------------------------
@@ -295,14 +278,18 @@ def _tool_requests(span: Span, digest: Fingerprint) -> tuple[ToolRequest, ...] |
 
 
 def _answers(span: Span) -> Iterator[Any]:
+    """Everything in a span that holds the model's answer. What cannot hold a tool call is not
+    parsed: None stands for it.
+    """
     for prefix in ANSWER_PREFIXES:
         messages = _indexed(span.attributes, prefix)
         if messages:
-            yield [_nested(message) for message in messages]
+            asks = any("call" in key for message in messages for key in message)
+            yield [_nested(message) for message in messages] if asks else None
     for key in ANSWER_KEYS:
         value = span.attributes.get(key)
         if value not in (None, "") and not is_redacted(value):
-            yield parsed(value)
+            yield parsed(value) if _may_ask(value) else None
     for event in span.events:
         if event.name in ANSWER_EVENTS and event.attributes:
             only = ANSWER_EVENTS[event.name]
@@ -313,6 +300,11 @@ def _answers(span: Span) -> Iterator[Any]:
             ]
             if answers:
                 yield [parsed(value) for value in answers]
+
+
+def _may_ask(value: Any) -> bool:
+    """Every shape of a tool call has one of these words in it."""
+    return not isinstance(value, str) or "tool" in value or "unction" in value
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -396,23 +388,21 @@ def _text(value: Any) -> str | None:
 # --- tool calls ---------------------------------------------------------------------------------
 
 
-def _tool_content(span: Span, dialect: Dialect, digest: Fingerprint) -> Content:
-    arguments = _all(span, dialect.candidates("tool_arguments"))
-    result = read_fact(span, dialect.candidates("tool_result"))
-    read = [canonical_arguments(value) for value in arguments]
-    return Content(
-        arguments=digest(read[0][0]) if read else None,
-        arguments_parsed=False
-        if any(ok is False for _, ok in read)
-        else (read[0][1] if read else None),
-        result_length=len(_as_text(result.value)) if result else None,
-        result_is_error=result is not None and says_error(parsed(result.value)),
-    )
+def _arguments(facts: SpanFacts, digest: Fingerprint) -> tuple[str, bool | None] | None:
+    """Read from the first place that holds them; broken if they are so in any."""
+    read = [canonical_arguments(fact.value) for fact in facts.all("tool_arguments")]
+    if not read:
+        return None
+    broken = any(is_json is False for _, is_json in read)
+    return digest(read[0][0]), False if broken else read[0][1]
 
 
-def _all(span: Span, candidates: tuple[Candidate, ...]) -> list[Any]:
-    facts = [read_candidate(span, candidate) for candidate in candidates]
-    return [fact.value for fact in facts if fact is not None]
+def _result(facts: SpanFacts) -> tuple[int, bool] | None:
+    fact = facts.find("tool_result")
+    if fact is None:
+        return None
+    text = _as_text(fact.value)
+    return len(text), "rror" in text and says_error(parsed(fact.value))
 
 
 def canonical_arguments(value: Any) -> tuple[bytes, bool | None]:

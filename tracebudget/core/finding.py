@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from tracebudget.core.budget import Judgement
@@ -144,9 +145,7 @@ def find(
     found: list[Finding] = []
     steps: list[TriageStep] = []
     for step in STEPS:
-        verdicts = {
-            code: list(rule(case)) for code, (at, rule) in sorted(DETECTORS.items()) if at == step
-        }
+        verdicts = {code: list(rule(case)) for code, rule in _rules(step)}
         found += _ordered(
             item for verdict in verdicts.values() for item in verdict if isinstance(item, Finding)
         )
@@ -157,6 +156,11 @@ def find(
 
 
 STEPS = (1, 2, 3, 4, 5, 6)
+
+
+@cache
+def _rules(step: int) -> tuple[tuple[str, Detector], ...]:
+    return tuple((code, rule) for code, (at, rule) in sorted(DETECTORS.items()) if at == step)
 
 
 def _ordered(found: Iterable[Finding]) -> list[Finding]:

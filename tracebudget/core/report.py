@@ -7,6 +7,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from tracebudget.core import clock
 from tracebudget.core.calls import read_steps
@@ -57,6 +58,7 @@ class Report:
     path: list[tuple[PathSlice, Turn | None]]
     steps: list[Node]
     turn_of: dict[int, Turn | None]
+    segments: dict[SegmentKind, int]  # ns of the path
     critical: dict[int, int]  # id(node) -> ns of the path at or below it
     busy: dict[SegmentKind, int]
     parts: dict[SegmentKind, dict[str, int | None]]
@@ -92,7 +94,7 @@ class Report:
         ]
 
     def critical_ns(self, segment: SegmentKind) -> int:
-        return sum(piece.duration for piece, _ in self.path if piece.segment == segment)
+        return self.segments[segment]
 
     def turns_of(self, run: Run) -> list[Turn]:
         return [turn for turn in self.turns if turn.run is run]
@@ -106,11 +108,11 @@ class PathIndex:
     ) -> None:
         self.path = attribution.attribute(slices)
         self.starts = [piece.start for piece in self.path]
-        self.sums: dict[SegmentKind, list[int]] = {segment: [0] for segment in SEGMENTS}
-        for piece in self.path:
-            for segment in SEGMENTS:
-                sums = self.sums[segment]
-                sums.append(sums[-1] + (piece.duration if piece.segment == segment else 0))
+        lengths = [(piece.segment, piece.duration) for piece in self.path]
+        self.sums = {
+            segment: list(accumulate((ns * (kind is segment) for kind, ns in lengths), initial=0))
+            for segment in SEGMENTS
+        }
         self.critical = _subtree_sums(slices, nodes)
 
     def between(self, start: int, end: int) -> dict[SegmentKind, int]:
@@ -165,6 +167,7 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         path=path,
         steps=steps,
         turn_of=turn_of,
+        segments={segment: sums[-1] for segment, sums in whole.sums.items()},
         critical=whole.critical,
         busy=_busy(tree, attribution, path),
         parts=_parts(path, steps),

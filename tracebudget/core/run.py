@@ -187,9 +187,7 @@ def _encloses(call: Node, tool: Node, following: Node | None) -> bool:
     inside = call.start < tool.start < call.end and tool.end <= call.end + MS
     if not inside or call.step is None or tool.step is None:
         return False
-    asked = {
-        request.call_id for request in call.step.content.tool_requests or () if request.call_id
-    }
+    asked = {request.call_id for request in call.step.tool_requests if request.call_id}
     if asked and tool.step.call_id is not None:
         return tool.step.call_id in asked
     return following is None or tool.start < following.start

@@ -295,7 +295,8 @@ def _turn_marks(
     # A run that ends after its tools: the call that read their results was lost, or there was none.
     # Nothing tells.
     is_last = index == len(run.boundaries) - 2
-    if (calls and _tools_missing(calls, tools, not is_last)) or (
+    lost_tools = calls and (not tools or turn_end - max(ends) >= WORTH_NS)
+    if (lost_tools and _tools_missing(calls, tools, not is_last)) or (
         is_last and run.calls and ends[1] > ends[0]
     ):
         yield Mark(max(ends), turn_end, "unattributed")
@@ -311,6 +312,7 @@ def _sorted_apart(marks: Iterator[Mark]) -> Iterator[Mark]:
             at = mark.end
 
 
+WORTH_NS = 20_000_000  # in a shorter gap after a tool no other one was lost
 MIN_CALL_NS_PER_TOKEN = (
     200_000  # 5,000 tokens a second: a span that is shorter holds only the end of its call
 )
@@ -333,8 +335,7 @@ def _tools_missing(calls: list[Node], tools: list[Node], is_followed: bool) -> b
     asked = [step for step in steps if step.asks_for_tools()]
     if not asked:
         return is_followed and not tools and any(step.asks_for_tools() is None for step in steps)
-    wanted = sum(len(step.content.tool_requests or ()) for step in asked)
-    return not tools or len(tools) < wanted
+    return not tools or len(tools) < sum(len(step.tool_requests) for step in asked)
 
 
 def _run_edges(tree: Tree, runs: Sequence[Run]) -> dict[int, tuple[list[int], list[int]]]:

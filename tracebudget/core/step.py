@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tracebudget.core.content import NOTHING, Content, content_of, find_fact
+from tracebudget.core.content import Content, ToolRequest
 from tracebudget.core.dialects import Reading, common
-from tracebudget.core.dialects.table import Dialect
+from tracebudget.core.dialects.facts import SpanFacts
 from tracebudget.core.span import STATUS_ERROR, Span
 from tracebudget.core.tokens import Tokens, count, read_tokens
 from tracebudget.core.ttft import TtftClaim, claims, nanoseconds
@@ -48,6 +48,8 @@ WORK = frozenset(
 HTTP_STATUS = re.compile(r"[1-5]\d\d")
 HTTP_ERROR = 400  # and above: the client's or the server's fault
 
+MODEL_KINDS = frozenset({StepKind.MODEL_CALL, StepKind.SERVER_CALL})
+CALLS = MODEL_KINDS | {StepKind.TOOL_CALL, StepKind.TOOL_SERVER}
 KIND_OF_ROLE = {kind.value: kind for kind in StepKind}
 
 ASKING = frozenset(
@@ -94,7 +96,7 @@ class Step:
     error_type: str | None = None
     http_status: int | None = None
     call_id: str | None = None
-    content: Content = NOTHING
+    content: Content | None = None
     model: ModelFacts | None = None
     arguments_refused: bool = (
         False  # the framework says that the model's arguments did not validate
@@ -102,99 +104,118 @@ class Step:
 
     def asks_for_tools(self) -> bool | None:
         """The answer asked for tools: True, False, or None where nothing tells."""
-        if self.content.tool_requests:
+        reason = self.model.finish_reason if self.model is not None else None
+        if reason in ASKING:
             return True
-        reason = self.model.finish_reason if self.model else None
-        if reason is not None and reason in ASKING:
-            return True
-        if self.content.tool_requests is not None or (reason is not None and reason in ENDING):
-            return False
-        return None
+        requests = self.content.tool_requests if self.content is not None else None
+        if requests is not None:  # Gemini says STOP when it asks for tools, too
+            return bool(requests)
+        return False if reason in ENDING and self.provider_is_plain else None
+
+    @property
+    def provider_is_plain(self) -> bool:
+        """The provider's finish reason tells an answer from a request for tools."""
+        provider = self.model.provider if self.model is not None else None
+        return provider is None or not provider.startswith("gcp.")
+
+    @property
+    def tool_requests(self) -> tuple[ToolRequest, ...]:
+        """The tools that the answer asked for, as far as its content tells."""
+        return (self.content.tool_requests if self.content is not None else None) or ()
+
+    @property
+    def prompt(self) -> tuple[str, ...] | None:
+        """Fingerprints of the prompt's growing prefixes; the last one is the whole."""
+        return self.content.prompt if self.content is not None else None
+
+    @property
+    def arguments(self) -> tuple[str, bool | None] | None:
+        """A tool's arguments: fingerprint, and whether they were JSON."""
+        return self.content.arguments if self.content is not None else None
 
 
 def read_step(span: Span, reading: Reading, ancestors: Sequence[Span] = ()) -> Step | None:
     """The step that a span is, or None for a plain one. `ancestors`, nearest first, lend facts that
     stand on them.
     """
-    role, dialect = reading
+    role, dialect, present = reading
     kind = KIND_OF_ROLE.get(role or "")
     if kind is None or dialect is None:
         return None
-    is_model = kind in {StepKind.MODEL_CALL, StepKind.SERVER_CALL}
-    content = content_of(span, kind.value, dialect)
-    status = http_status(span, dialect)
+    facts = SpanFacts(span, dialect, present)
+    has_content = kind in {StepKind.MODEL_CALL, StepKind.TOOL_CALL}
+    content = Content(facts, kind.value) if has_content else None
+    status = http_status(facts)
+    failed = _is_error(facts, kind, status)
+    if not failed and kind == StepKind.TOOL_CALL and content is not None:
+        failed = content.result is not None and content.result[1]
     return Step(
         kind=kind,
-        name=step_name(span, kind, dialect),
+        name=step_name(facts, kind),
         dialect=dialect.id,
-        is_error=_is_error(span, dialect, kind, status) or content.result_is_error,
-        error_type=_error_type(span, dialect, status),
+        is_error=failed,
+        error_type=_error_type(facts, status) if failed else None,
         http_status=status,
-        call_id=_text(span, dialect, "tool_call_id") if kind == StepKind.TOOL_CALL else None,
+        call_id=facts.text("tool_call_id") if kind == StepKind.TOOL_CALL else None,
         content=content,
-        model=read_model(span, dialect, ancestors) if is_model else None,
+        model=read_model(facts, ancestors) if kind in MODEL_KINDS else None,
         arguments_refused=kind == StepKind.TOOL_CALL
-        and find_fact(span, dialect, "tool_args_invalid") is not None,
+        and facts.find("tool_args_invalid") is not None,
     )
 
 
-def read_model(span: Span, dialect: Dialect, ancestors: Sequence[Span] = ()) -> ModelFacts:
+def read_model(facts: SpanFacts, ancestors: Sequence[Span] = ()) -> ModelFacts:
     """The facts of a model or server call."""
-    ttft_claims = claims(span, dialect)
-    attempt = find_fact(span, dialect, "attempt_start")
+    ttft_claims = claims(facts)
+    attempt = facts.find("attempt_start")
     return ModelFacts(
-        model=_model_name(span, dialect, ancestors),
-        provider=_provider(span, dialect),
-        streamed=_streamed(span, dialect, ttft_claims),
-        tokens=read_tokens(span, dialect),
+        model=_model_name(facts, ancestors),
+        provider=_provider(facts),
+        streamed=_streamed(facts, ttft_claims),
+        tokens=read_tokens(facts),
         ttft_claims=ttft_claims,
         attempt_start_ns=attempt.value if attempt and isinstance(attempt.value, int) else None,
-        queue_ns=_duration(span, dialect, "queue_time"),
-        prefill_ns=_duration(span, dialect, "prefill_time"),
-        decode_ns=_duration(span, dialect, "decode_time"),
-        tpot_ns=_duration(span, dialect, "tpot"),
-        response_id=_text(span, dialect, "response_id"),
-        finish_reason=_finish_reason(span, dialect),
-        attempts=_attempts(span, dialect),
+        queue_ns=_duration(facts, "queue_time"),
+        prefill_ns=_duration(facts, "prefill_time"),
+        decode_ns=_duration(facts, "decode_time"),
+        tpot_ns=_duration(facts, "tpot"),
+        response_id=facts.text("response_id"),
+        finish_reason=_finish_reason(facts),
+        attempts=_attempts(facts),
     )
 
 
-def step_name(span: Span, kind: StepKind, dialect: Dialect) -> str:
+def step_name(facts: SpanFacts, kind: StepKind) -> str:
     """A tool's or an agent's own name where the span tells it, else the span's."""
     if kind in {StepKind.TOOL_CALL, StepKind.TOOL_SERVER}:
-        return _text(span, dialect, "tool_name") or _stripped(span.name, "execute_tool ", ".tool")
+        return facts.text("tool_name") or _stripped(facts.span.name, "execute_tool ", ".tool")
     if kind == StepKind.AGENT:
-        return _text(span, dialect, "agent_name") or _stripped(span.name, "invoke_agent ", ".agent")
-    return span.name
+        return facts.text("agent_name") or _stripped(facts.span.name, "invoke_agent ", ".agent")
+    return facts.span.name
 
 
 def _stripped(name: str, prefix: str, suffix: str) -> str:
     return name.removeprefix(prefix).removesuffix(suffix) or name
 
 
-def _text(span: Span, dialect: Dialect, fact: str) -> str | None:
-    found = find_fact(span, dialect, fact)
-    return str(found.value) if found is not None and isinstance(found.value, str | int) else None
-
-
-def _duration(span: Span, dialect: Dialect, fact: str) -> int | None:
-    found = find_fact(span, dialect, fact)
+def _duration(facts: SpanFacts, fact: str) -> int | None:
+    found = facts.find(fact)
     return nanoseconds(found.value, found.candidate.unit) if found is not None else None
 
 
-def _attempts(span: Span, dialect: Dialect) -> int | None:
+def _attempts(facts: SpanFacts) -> int | None:
     """Attempts inside the span: the number of the one that ended it, or resends and the first."""
-    number, resends = find_fact(span, dialect, "attempt"), find_fact(span, dialect, "resends")
+    number, resends = facts.find("attempt"), facts.find("resends")
     if number is not None and (n := count(number.value)) is not None:
         return n
     return n + 1 if resends is not None and (n := count(resends.value)) is not None else None
 
 
-def _model_name(span: Span, dialect: Dialect, ancestors: Sequence[Span]) -> str | None:
-    name = _text(span, dialect, "model_request") or _text(span, dialect, "model_response")
+def _model_name(facts: SpanFacts, ancestors: Sequence[Span]) -> str | None:
+    name = facts.text("model_request") or facts.text("model_response")
     if name is not None:
         return name
-    for candidate in dialect.candidates("model_request"):
+    for candidate in facts.dialect.candidates("model_request"):
         for ancestor in ancestors if candidate.from_ancestor else ():
             if ancestor.name == candidate.from_ancestor and isinstance(
                 ancestor.attributes.get(candidate.key), str
@@ -203,26 +224,25 @@ def _model_name(span: Span, dialect: Dialect, ancestors: Sequence[Span]) -> str 
     return None
 
 
-def _provider(span: Span, dialect: Dialect) -> str | None:
-    for candidate in dialect.candidates("provider"):
-        value = span.attributes.get(candidate.key)
-        if isinstance(value, str) and (name := common.provider_name(value)):
+def _provider(facts: SpanFacts) -> str | None:
+    for fact in facts.all("provider"):
+        if isinstance(fact.value, str) and (name := common.provider_name(fact.value)):
             return name
     return None
 
 
-def _streamed(span: Span, dialect: Dialect, ttft_claims: Sequence[TtftClaim]) -> bool | None:
+def _streamed(facts: SpanFacts, ttft_claims: Sequence[TtftClaim]) -> bool | None:
     """The stream flag, under the emitter's own habits; a claim of a first chunk says streamed where
     no flag does.
     """
-    flag, rules = as_bool(find_fact(span, dialect, "streaming")), dialect.stream_flag
+    flag, rules = as_bool(facts.find("streaming")), facts.dialect.stream_flag
     if (
         flag is None
-        and span.scope in rules.absent_means_false
-        and (not rules.carrier or rules.carrier in span.attributes)
+        and facts.span.scope in rules.absent_means_false
+        and (not rules.carrier or rules.carrier in facts.span.attributes)
     ):
         return False
-    if flag is False and span.scope in rules.false_means_unknown:
+    if flag is False and facts.span.scope in rules.false_means_unknown:
         return None
     if flag is None and any(claim.proves_stream for claim in ttft_claims):
         return True
@@ -237,9 +257,9 @@ def as_bool(fact: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _finish_reason(span: Span, dialect: Dialect) -> str | None:
+def _finish_reason(facts: SpanFacts) -> str | None:
     """The first reason, in lower case: a list, a JSON list in a string, or a word."""
-    found = find_fact(span, dialect, "finish_reason")
+    found = facts.find("finish_reason")
     value = found.value if found is not None else None
     if isinstance(value, str) and value.startswith("["):
         value = value.strip('[]" ').split('"')[0]
@@ -248,40 +268,39 @@ def _finish_reason(span: Span, dialect: Dialect) -> str | None:
     return value.lower() if isinstance(value, str) and value else None
 
 
-def http_status(span: Span, dialect: Dialect | None = None) -> int | None:
-    """The HTTP status that a span carries, under any of its spellings."""
-    found = find_fact(span, dialect, "http_status") if dialect else None
-    values = [found.value] if found else []
-    values += [
-        span.attributes.get(key) for key in ("http.response.status_code", "http.status_code")
-    ]
-    for value in values:
-        if isinstance(value, int | str) and HTTP_STATUS.fullmatch(str(value)):
-            return int(value)
-    return None
+def http_status(facts: SpanFacts) -> int | None:
+    """The HTTP status of a step: its dialect's, or that of the HTTP conventions."""
+    found = facts.find("http_status")
+    own = _status(found.value) if found is not None else None
+    return own if own is not None else span_http_status(facts.span)
 
 
-def _is_error(span: Span, dialect: Dialect, kind: StepKind, status: int | None) -> bool:
-    if span.status == STATUS_ERROR or (status or 0) >= HTTP_ERROR:
+def span_http_status(span: Span) -> int | None:
+    """The HTTP status that a span carries under the old or the new key."""
+    attributes = span.attributes
+    new = _status(attributes.get("http.response.status_code"))
+    return new if new is not None else _status(attributes.get("http.status_code"))
+
+
+def _status(value: Any) -> int | None:
+    is_status = value is not None and HTTP_STATUS.fullmatch(str(value))
+    return int(value) if is_status else None
+
+
+def _is_error(facts: SpanFacts, kind: StepKind, status: int | None) -> bool:
+    if facts.span.status == STATUS_ERROR or (status or 0) >= HTTP_ERROR:
         return True
-    if kind not in {
-        StepKind.MODEL_CALL,
-        StepKind.TOOL_CALL,
-        StepKind.SERVER_CALL,
-        StepKind.TOOL_SERVER,
-    }:
+    if kind not in CALLS:
         return False
-    success = as_bool(find_fact(span, dialect, "success"))
-    return success is False or any(
-        find_fact(span, dialect, fact) for fact in ("error", "error_type", "tool_error")
-    )
+    success = as_bool(facts.find("success"))
+    return success is False or any(facts.find(n) for n in ("error", "error_type", "tool_error"))
 
 
-def _error_type(span: Span, dialect: Dialect, status: int | None) -> str | None:
-    named = _text(span, dialect, "error_type")
+def _error_type(facts: SpanFacts, status: int | None) -> str | None:
+    named = facts.text("error_type")
     if named:
         return named
-    for event in reversed(span.events):
+    for event in reversed(facts.span.events):
         value: Mapping[str, Any] = event.attributes
         if event.name == "exception" and isinstance(value.get("exception.type"), str):
             return str(value["exception.type"])

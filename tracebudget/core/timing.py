@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tracebudget.core.fit import Profile
 from tracebudget.core.span import KIND_CLIENT, STATUS_ERROR
-from tracebudget.core.step import HTTP_ERROR, ModelFacts, StepKind, http_status
+from tracebudget.core.step import HTTP_ERROR, ModelFacts, StepKind, span_http_status
 from tracebudget.core.tree import Node, Note, Tree
 from tracebudget.core.ttft import Ttft, TtftSource, resolve_claims
 
@@ -99,7 +99,7 @@ def _is_http(node: Node) -> bool:
 
 
 def attempt_failed(node: Node) -> bool:
-    return (http_status(node.span) or 0) >= HTTP_ERROR or node.span.status == STATUS_ERROR
+    return (span_http_status(node.span) or 0) >= HTTP_ERROR or node.span.status == STATUS_ERROR
 
 
 def _reported(node: Node, tree: Tree) -> Ttft | None:

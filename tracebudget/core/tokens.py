@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tracebudget.core.content import find_fact
+from tracebudget.core.dialects.facts import SpanFacts
 from tracebudget.core.dialects.table import Dialect
-from tracebudget.core.span import Span
 
 ABSURD = 100_000_000  # tokens in one call: a hundred times the longest context window on offer
 
@@ -31,22 +30,22 @@ class Tokens:
         return None if self.input is None else max(0, self.input - (self.cached_input or 0))
 
 
-def read_tokens(span: Span, dialect: Dialect) -> Tokens:
+def read_tokens(facts: SpanFacts) -> Tokens:
     """The counts of one call in the product's meaning."""
     refused: list[str] = []
     counts = {}
     for name in ("input", "output", "total", "cache_read", "cache_write", "reasoning"):
-        fact = find_fact(span, dialect, f"{name}_tokens")
+        fact = facts.find(f"{name}_tokens")
         counts[name] = count(fact.value) if fact is not None else None
         if fact is not None and counts[name] is None:
             refused.append(fact.where)
         if name == "input":
             includes_cache = fact.candidate.includes_cache if fact is not None else None
-    if dialect.zero_cache_is_unknown and not counts["cache_read"]:
+    if facts.dialect.zero_cache_is_unknown and not counts["cache_read"]:
         counts["cache_read"] = None
     output = _output(counts)
     return Tokens(
-        input=_input(counts, output, _cache_is_outside(counts, includes_cache, dialect)),
+        input=_input(counts, output, _cache_is_outside(counts, includes_cache, facts.dialect)),
         cached_input=counts["cache_read"],
         output=output,
         reasoning=counts["reasoning"],

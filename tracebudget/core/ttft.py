@@ -16,10 +16,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from tracebudget.core.content import find_fact
-from tracebudget.core.dialects import common
-from tracebudget.core.dialects.facts import Fact, read_candidate
-from tracebudget.core.dialects.table import Dialect
+from tracebudget.core.dialects.facts import Fact, SpanFacts
 from tracebudget.core.span import Span
 
 MS = 1_000_000
@@ -103,16 +100,14 @@ def nanoseconds(value: Any, unit: str) -> int | None:
     return math.floor(value * UNITS[unit] + 0.5)
 
 
-def claims(span: Span, dialect: Dialect) -> tuple[TtftClaim, ...]:
+def claims(facts: SpanFacts) -> tuple[TtftClaim, ...]:
     """All claims of a first token on a span, the dialect's own first."""
-    own = dialect.facts.get("ttft")
-    if own == ():
-        return ()
-    hidden = find_fact(span, dialect, "ttft") if own else None
-    facts = [read_candidate(span, candidate) for candidate in (*(own or ()), *common.TTFT_FALLBACK)]
+    read = facts.all("ttft")
+    if not read and (lifted := facts.find("ttft")) is not None:
+        read = [lifted]
     found: dict[str, TtftClaim] = {}
-    for fact in (*facts, hidden):
-        claim = _claim(span, fact) if fact is not None else None
+    for fact in read:
+        claim = _claim(facts.span, fact)
         if claim is not None:
             found.setdefault(claim.where, claim)
     return tuple(found.values())

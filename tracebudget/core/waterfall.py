@@ -24,18 +24,22 @@ from tracebudget.core.step import StepKind
 
 Document = Mapping[str, Any]
 
-FOLD_SHARE = 0.02  # of the axis for a folded gap: wide enough to see and to point at
-FOLDS_SHARE = 0.2  # for all of them together
-BEYOND_SHARE = (
-    0.25  # of the request that background work, or a budget not used up, may add to the axis
-)
-MAX_TICKS = 8  # labels that fit side by side on the narrowest lane of a desktop
-BAND_LEVELS = 8  # turns above a slice whose bands show it: deeper nesting is drawn no further apart
+# Share of the axis for a folded gap, wide enough to see and to point at; and for all of them.
+FOLD_SHARE, FOLDS_SHARE = 0.02, 0.2
+# Of the request: what background work, or a budget not used up, may add to the axis.
+BEYOND_SHARE = 0.25
+# Of the request: a shorter gap is seen in its turn's band and has no row of its own.
+GAP_SHARE = 0.005
+# Turns above a slice whose bands show it: deeper nesting is drawn no further apart.
+BAND_LEVELS = 8
+# Labels that fit side by side on the lane of a desktop.
+MAX_TICKS = 8
 
+# Parts that are told apart wherever shares are shown.
+IGNORANCE = frozenset({"unsplit", "unattributed"})
 CONTAINERS = frozenset({StepKind.AGENT, StepKind.WORKFLOW})
-VIEWS = frozenset(
-    {StepKind.SERVER_CALL, StepKind.TOOL_SERVER}
-)  # of another step: no time of theirs
+# Views of another step: no time of theirs.
+VIEWS = frozenset({StepKind.SERVER_CALL, StepKind.TOOL_SERVER})
 SEGMENT_OF_KIND = {
     StepKind.TOOL_CALL: SegmentKind.TOOL,
     StepKind.RETRIEVAL: SegmentKind.TOOL,
@@ -381,9 +385,11 @@ class _Layout:
 
     def _gap_items(self, turn: int | None, depth: int) -> list[_Item]:
         """One row a kind of gap: the blocks stand where the gaps are."""
+        least = self.document["end_to_end_ns"] * GAP_SHARE
         return [
             _Item(self._gap_row(turn, depth, segment, part, pieces), list)
             for (segment, part), pieces in self.gaps_in[turn].items()
+            if sum(map(itemgetter("duration_ns"), pieces)) >= least
         ]
 
     def _gap_row(
@@ -426,17 +432,19 @@ class _Layout:
         )
 
     def _coarse(self, pieces: Iterable[Document]) -> Iterator[Block]:
-        """Neighbours of one segment as one block, their parts told apart by the rows below."""
+        """Neighbours of one meaning as one block; only ignorance keeps its part."""
         start = end = 0
-        segment: str | None = None
+        meaning: tuple[SegmentKind, str | None] | None = None
         for piece in pieces:
-            if piece["segment"] != segment or piece["start_ns"] != end:
-                if segment is not None:
-                    yield self._block(start, end, SegmentKind(segment))
-                start, segment = piece["start_ns"], piece["segment"]
+            part = piece["part"] if piece["part"] in IGNORANCE else None
+            now = (SegmentKind(piece["segment"]), part)
+            if now != meaning or piece["start_ns"] != end:
+                if meaning is not None:
+                    yield self._block(start, end, *meaning)
+                start, meaning = piece["start_ns"], now
             end = piece["start_ns"] + piece["duration_ns"]
-        if segment is not None:
-            yield self._block(start, end, SegmentKind(segment))
+        if meaning is not None:
+            yield self._block(start, end, *meaning)
 
     def _step_blocks(self, step: Document, slices: Sequence[Document]) -> Iterator[Block]:
         kind = _kind(step)

@@ -127,11 +127,11 @@ def prefix_cache_unused(case: Case) -> Iterator[Finding | Unknown]:
         calls = _rounds(turns)
         missed: list[tuple[Node, int, int]] = []
         for earlier, call in itertools.pairwise(calls):
-            repeated = repeated_tokens(earlier, call)
             cached = call.facts.tokens.cached_input
-            if repeated >= MIN_PREFIX_TOKENS and cached == 0:
+            repeated = 0 if cached else repeated_tokens(earlier, call)
+            if repeated and cached == 0:
                 missed.append((call, repeated, call.start - earlier.end))
-            unknown |= repeated >= MIN_PREFIX_TOKENS and cached is None
+            unknown |= repeated > 0 and cached is None
         if missed:
             yield _cache_unused(case, run, missed)
     if unknown:
@@ -140,18 +140,15 @@ def prefix_cache_unused(case: Case) -> Iterator[Finding | Unknown]:
 
 def repeated_tokens(earlier: Node, call: Node) -> int:
     """How many tokens of the earlier prompt stand at the beginning of this one: all of them, or 0
-    if nothing says so.
+    if nothing says so, or they are too few to be cached.
     """
     one, two = earlier.facts, call.facts
-    if (
-        one.tokens.input is None
-        or two.tokens.input is None
-        or one.model != two.model
-        or two.tokens.input < one.tokens.input
-    ):
+    if one.tokens.input is None or one.tokens.input < MIN_PREFIX_TOKENS or one.model != two.model:
         return 0
-    before = earlier.step.content.prompt if earlier.step is not None else None
-    now = call.step.content.prompt if call.step is not None else None
+    if two.tokens.input is None or two.tokens.input < one.tokens.input:
+        return 0
+    before = earlier.step.prompt if earlier.step is not None else None
+    now = call.step.prompt if call.step is not None else None
     if before is not None and now is not None and len(before) > 1 and len(now) > 1:
         return one.tokens.input if before[-1] in now else 0
     return one.tokens.input

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tracebudget.core.budget import framework_ns
 from tracebudget.core.finding import Case, Finding, Severity, State, Unknown, detector, performance
-from tracebudget.core.replay import Change, framework_cut, replay, saving_ns, without_models
+from tracebudget.core.replay import Change, framework_cut, saving_ns, time_without_models
 from tracebudget.core.report import Report
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.tree import Node
@@ -192,7 +192,7 @@ def model_not_bottleneck(case: Case) -> Iterator[Finding | Unknown]:
     if not report.calls:
         return
     waited = report.critical_ns(SegmentKind.WAIT)
-    remaining = replay(report, without_models(report)) - waited
+    remaining = time_without_models(report) - waited
     target = limit if limit is not None else REMAINING_SHARE * active_ns(report)
     if remaining <= target:
         return

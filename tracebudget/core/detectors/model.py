@@ -82,9 +82,7 @@ def _same_prompt(first: Node, second: Node, run_of: dict[int, Run]) -> str | Non
     one, two = first.facts.tokens.input, second.facts.tokens.input
     if one is not None and two is not None and one != two:
         return None
-    prompts = [
-        call.step.content.prompt if call.step is not None else None for call in (first, second)
-    ]
+    prompts = [call.step.prompt if call.step is not None else None for call in (first, second)]
     if prompts[0] is not None and prompts[1] is not None:
         return "prompt" if prompts[0][-1] == prompts[1][-1] else None
     same_run = run_of.get(id(first)) is run_of.get(id(second))
@@ -123,18 +121,14 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
         id(a): b for run in case.report.runs for a, b in zip(run.calls, run.calls[1:], strict=False)
     }
     for index, first in enumerate(calls):
-        unparsed = [
-            r
-            for r in (first.step.content.tool_requests or () if first.step else ())
-            if not r.parsed
-        ]
         later = (call for call in calls[index + 1 :] if call.start >= first.end)
         second = next_in_run.get(id(first)) or next(later, None)
-        if second is None:
+        between = _tools_between(case, first, second) if second is not None else []
+        if first.step is None or second is None or not all(map(failed, between)):
             continue
-        between = _tools_between(case, first, second)
         bad = [tool for tool in between if refused_arguments(tool)]
-        if (bad or unparsed) and all(failed(tool) for tool in between):
+        unparsed = [request for request in first.step.tool_requests if not request.parsed]
+        if bad or unparsed:
             change = Change(removed=frozenset(map(id, (second, *between))))
             yield performance(
                 case,

@@ -22,19 +22,27 @@ def quality_notes(report: Report) -> Iterator[Note]:
         yield Note("tokens_missing", missing, {"of": len(calls)})
     for call in calls:
         yield from _exceeds_wall(call)
-    for turn in report.turns:
-        asking = [
-            c
-            for c in turn.calls
-            if c.step is not None and not c.step.is_error and c.step.asks_for_tools()
-        ]
-        if asking and not turn.tools:
-            untraced = sum(
-                p.duration for p, t in report.path if t is turn and p.part == "unattributed"
-            )
-            yield Note(
-                "tools_not_traced", tuple(call.id for call in asking), {"unattributed_ns": untraced}
-            )
+    yield from _untraced_tools(report)
+
+
+def _untraced_tools(report: Report) -> Iterator[Note]:
+    asking = {
+        id(turn): tuple(call.id for call in turn.calls if _asks(call))
+        for turn in report.turns
+        if not turn.tools
+    }
+    gaps: dict[int, int] = {}
+    for piece, turn in report.path:
+        if turn is not None and piece.part == "unattributed":
+            gaps[id(turn)] = gaps.get(id(turn), 0) + piece.duration
+    for turn_id, ids in asking.items():
+        if ids:
+            yield Note("tools_not_traced", ids, {"unattributed_ns": gaps.get(turn_id, 0)})
+
+
+def _asks(call: Node) -> bool:
+    step = call.step
+    return step is not None and not step.is_error and step.asks_for_tools() is True
 
 
 def _tokens_missing(call: Node) -> bool:

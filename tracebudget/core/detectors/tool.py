@@ -41,9 +41,9 @@ def failed(tool: Node) -> bool:
 
 def same_arguments(one: Node, two: Node) -> bool | None:
     """Equal, different, or unknown (None)."""
-    a = one.step.content.arguments if one.step is not None else None
-    b = two.step.content.arguments if two.step is not None else None
-    return None if a is None or b is None else a == b
+    a = one.step.arguments if one.step is not None else None
+    b = two.step.arguments if two.step is not None else None
+    return None if a is None or b is None else a[0] == b[0]
 
 
 @detector("serial_tools", step=3)
@@ -76,13 +76,9 @@ def _wave(turn: Turn, case: Case) -> list[Node]:
     marked dependent.
     """
     answers = [call for call in turn.calls if call.step is not None and not call.step.is_error]
-    if len(answers) != 1 or answers[0].step is None:
+    if not turn.tools[1:] or len(answers) != 1 or answers[0].step is None:
         return []
-    asked = {
-        request.call_id
-        for request in answers[0].step.content.tool_requests or ()
-        if request.call_id
-    }
+    asked = {request.call_id for request in answers[0].step.tool_requests if request.call_id}
     wave: list[Node] = []
     for tool in turn.tools:
         step = tool.step
@@ -114,18 +110,9 @@ def repeated_tool_call(case: Case) -> Iterator[Finding | Unknown]:
     Advice only for tools marked read-only; for others it is a question.
     """
     ttl = case.declared.result_ttl_ns or DEFAULT_TTL_NS
-    groups: dict[tuple[str, str], list[Node]] = {}
-    unknown: dict[str, int] = {}
-    for tool in case.report.tools:
-        step = tool.step
-        if step is None or tool.background:
-            continue
-        if step.content.arguments is None:
-            unknown[step.name] = unknown.get(step.name, 0) + 1
-        else:
-            groups.setdefault((step.name, step.content.arguments), []).append(tool)
-    for (name, _), tools in sorted(groups.items(), key=lambda item: item[1][0].order()):
-        repeats = _repeats(tools, ttl)
+    groups, unknown = _by_arguments(case.report.tools)
+    for tools in sorted(groups, key=lambda group: group[0].order()):
+        name, repeats = name_of(tools[0]), _repeats(tools, ttl)
         if repeats:
             change = Change(removed=frozenset(map(id, repeats)))
             yield performance(
@@ -140,8 +127,25 @@ def repeated_tool_call(case: Case) -> Iterator[Finding | Unknown]:
                 sum_ns=tool_ns(repeats),
                 read_only=name in case.declared.read_only,
             )
-    if any(times > 1 for times in unknown.values()):
+    if unknown:
         yield Unknown("arguments_not_recorded")
+
+
+def _by_arguments(tools: Iterable[Node]) -> tuple[list[list[Node]], bool]:
+    """The calls of one tool with equal arguments, and whether some tool's are not recorded."""
+    by_name: dict[str, list[Node]] = {}
+    for tool in tools:
+        if not tool.background:
+            by_name.setdefault(name_of(tool), []).append(tool)
+    groups: dict[tuple[str, str], list[Node]] = {}
+    unknown = False
+    for name, mine in by_name.items():
+        for tool in mine if mine[1:] else ():
+            arguments = tool.step.arguments if tool.step is not None else None
+            unknown |= arguments is None
+            if arguments is not None:
+                groups.setdefault((name, arguments[0]), []).append(tool)
+    return list(groups.values()), unknown
 
 
 def _repeats(tools: Sequence[Node], ttl_ns: int) -> list[Node]:
@@ -215,7 +219,7 @@ def refused_arguments(tool: Node) -> bool:
     return (
         step.arguments_refused
         or named
-        or (step.is_error and step.content.arguments_parsed is False)
+        or (step.is_error and step.arguments is not None and step.arguments[1] is False)
     )
 
 

@@ -7,11 +7,12 @@ span that no dialect claims is plain.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tracebudget.core.dialects import common
 from tracebudget.core.dialects.matcher import spelling
-from tracebudget.core.dialects.table import Dialect, load_tables
+from tracebudget.core.dialects.table import Candidate, Dialect, load_tables
 from tracebudget.core.span import Span
 
 DIALECTS: tuple[Dialect, ...] = tuple(load_tables())
@@ -19,81 +20,104 @@ DIALECTS: tuple[Dialect, ...] = tuple(load_tables())
 REMEMBERED = 8192  # span shapes kept: an app has dozens; made-up keys must not fill memory
 
 
+Present = Mapping[str, tuple[Candidate, ...]]  # fact -> the places where this span may hold it
+
+
 class Reading(NamedTuple):
-    """The role a span plays, in which dialect. Both None for a plain span."""
+    """The role a span plays, in which dialect, and where its facts can stand. A plain span has
+    neither role nor dialect.
+    """
 
     role: str | None
     dialect: Dialect | None
+    present: Present
 
 
-PLAIN = Reading(None, None)
+PLAIN = Reading(None, None, {})
+
+
+class Keys:
+    """What rules and facts can see in one set of attribute keys."""
+
+    def __init__(self, keys: tuple[str, ...], signals: frozenset[str], values: tuple[str, ...]):
+        self.keys = frozenset(keys)
+        self.signals = signals
+        self.values = values  # the keys whose values some rule looks at
+        self.present: dict[str, Present] = {}
+
+    def places(self, dialect: Dialect) -> Present:
+        """The dialect's candidates, less those whose attribute is not here."""
+        present = self.present.get(dialect.id)
+        if present is None:
+            rows = {fact: self._here(dialect.candidates(fact)) for fact in dialect.facts}
+            if dialect.facts.get("ttft") != ():
+                claimed = dict.fromkeys((*dialect.candidates("ttft"), *common.TTFT_FALLBACK))
+                rows["ttft"] = self._here(tuple(claimed))
+            present = self.present[dialect.id] = {fact: row for fact, row in rows.items() if row}
+        return present
+
+    def _here(self, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+        return tuple(c for c in candidates if c.source not in BY_KEY or c.key in self.keys)
+
+
+BY_KEY = frozenset({"attr", "json"})
 
 
 class Recogniser:
-    """Recognises spans, remembering the answer per shape: the parts of a span that any rule looks
-    at.
-    """
+    """Recognises spans, remembering the answer per shape: what of a span any rule looks at."""
 
     def __init__(self, dialects: tuple[Dialect, ...]) -> None:
         self.dialects = dialects
         looked_at = {signal for dialect in dialects for signal in dialect.signals}
-        self.value_keys = tuple(sorted(key for kind, key in looked_at if kind == "value"))
+        self.value_keys = frozenset(key for kind, key in looked_at if kind == "value")
         self.resource_keys = tuple(sorted(key for kind, key in looked_at if kind == "resource"))
-        self.keys = frozenset(key for kind, key in looked_at if kind in {"key", "value"})
+        self.exact = frozenset(key for kind, key in looked_at if kind in {"key", "value"})
         self.prefixes = tuple(sorted(key for kind, key in looked_at if kind == "prefix"))
         self.events = frozenset(key for kind, key in looked_at if kind == "event")
-        self.signal_of: dict[str, str | None] = {}
-        self.readings: dict[tuple[object, ...], Reading] = {}
+        self.keys: dict[tuple[str, ...], Keys] = {}
+        self.readings: dict[tuple[object, ...], tuple[str | None, Dialect | None]] = {}
 
     def read(self, span: Span) -> Reading:
-        shape = self.shape(span)
-        reading = self.readings.get(shape)
-        if reading is None:
+        keys = self._keys(tuple(span.attributes))
+        shape = self._shape(span, keys)
+        found = self.readings.get(shape)
+        if found is None:
             if len(self.readings) >= REMEMBERED:
                 self.readings.clear()
-            reading = self.readings[shape] = self.recognise(span)
-        return reading
+            found = self.readings[shape] = self.recognise(span)
+        role, dialect = found
+        return PLAIN if dialect is None else Reading(role, dialect, keys.places(dialect))
 
-    def shape(self, span: Span) -> tuple[object, ...]:
-        attributes, signal_of = span.attributes, self.signal_of
-        seen = set()
-        for key in attributes:
-            try:
-                seen.add(signal_of[key])
-            except KeyError:
-                seen.add(self.learn(key))
-        values = [spelling(attributes[key]) for key in self.value_keys if key in seen]
-        senders = [str(span.resource.get(key)) for key in self.resource_keys]
-        events = (
-            self.events.intersection(event.name for event in span.events) if span.events else ()
-        )
-        return (
-            span.scope,
-            span.name,
-            span.kind,
-            frozenset(seen),
-            *values,
-            *senders,
-            *sorted(events),
-        )
+    def _keys(self, keys: tuple[str, ...]) -> Keys:
+        known = self.keys.get(keys)
+        if known is None:
+            if len(self.keys) >= REMEMBERED:
+                self.keys.clear()
+            signals = frozenset(signal for key in keys if (signal := self._signal(key)))
+            values = tuple(sorted(self.value_keys.intersection(keys)))
+            known = self.keys[keys] = Keys(keys, signals, values)
+        return known
 
-    def learn(self, key: str) -> str | None:
+    def _signal(self, key: str) -> str | None:
         """What the rules see in a key: itself, the prefix they ask for, or nothing."""
-        if len(self.signal_of) >= REMEMBERED:
-            self.signal_of.clear()
-        signal = (
-            key if key in self.keys else next((p for p in self.prefixes if key.startswith(p)), None)
-        )
-        self.signal_of[key] = signal
-        return signal
+        if key in self.exact:
+            return key
+        return next((prefix for prefix in self.prefixes if key.startswith(prefix)), None)
 
-    def recognise(self, span: Span) -> Reading:
+    def _shape(self, span: Span, keys: Keys) -> tuple[object, ...]:
+        values = [spelling(span.attributes[key]) for key in keys.values]
+        senders = [str(span.resource.get(key)) for key in self.resource_keys]
+        events = self.events.intersection(e.name for e in span.events) if span.events else ()
+        return (span.scope, span.name, span.kind, keys.signals, *values, *senders, *sorted(events))
+
+    def recognise(self, span: Span) -> tuple[str | None, Dialect | None]:
+        """Role and dialect, asked of every rule in order."""
         for dialect in self.dialects:
             if dialect.detect(span):
                 for rule in dialect.roles:
                     if rule.when(span):
-                        return Reading(rule.role, dialect)
-        return PLAIN
+                        return rule.role, dialect
+        return None, None
 
 
 _recogniser = Recogniser(DIALECTS)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tracebudget.core.dialects.table import Candidate
+from tracebudget.core.dialects.table import Candidate, Dialect
 from tracebudget.core.span import Event, Span
+
+LIFTED = "tracebudget.lifted"  # where the privacy door leaves what it lifted out of content
 
 
 class Fact(NamedTuple):
@@ -19,6 +22,40 @@ class Fact(NamedTuple):
     value: Any
     where: str
     candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class SpanFacts:
+    """A span as its dialect reads it. `present`: where each fact can stand in it."""
+
+    span: Span
+    dialect: Dialect
+    present: Mapping[str, tuple[Candidate, ...]]
+
+    def find(self, name: str) -> Fact | None:
+        """A fact from its own place, or from what was lifted out of content before that was
+        dropped.
+        """
+        candidates = self.present.get(name)
+        fact = read_fact(self.span, candidates) if candidates else None
+        return self._lifted(name) if fact is None and LIFTED in self.span.attributes else fact
+
+    def all(self, name: str) -> list[Fact]:
+        """The fact from every place that holds it, in the dialect's order."""
+        read = [read_candidate(self.span, candidate) for candidate in self.present.get(name, ())]
+        return [fact for fact in read if fact is not None]
+
+    def text(self, name: str) -> str | None:
+        found = self.find(name)
+        return str(found.value) if found is not None and type(found.value) in (str, int) else None
+
+    def _lifted(self, name: str) -> Fact | None:
+        row = follow(self.span.attributes[LIFTED], ("facts", name))
+        if not isinstance(row, list):
+            return None
+        value, key = row
+        candidate = next((c for c in self.dialect.candidates(name) if c.key == key), None)
+        return Fact(value, key, candidate) if candidate else None
 
 
 def read_fact(span: Span, candidates: Sequence[Candidate]) -> Fact | None:
@@ -32,6 +69,13 @@ def read_fact(span: Span, candidates: Sequence[Candidate]) -> Fact | None:
 
 def read_candidate(span: Span, candidate: Candidate) -> Fact | None:
     """One candidate's value, None where it has none."""
+    if candidate.is_plain:  # the hot path: most facts are an attribute as it stands
+        value = span.attributes.get(candidate.key)
+        if type(value) is str:
+            value = unquoted(value) or None
+        return (
+            None if value is None or is_redacted(value) else Fact(value, candidate.key, candidate)
+        )
     if candidate.when is not None and not candidate.when(span):
         return None
     value, where = READERS[candidate.source](span, candidate)
@@ -39,19 +83,14 @@ def read_candidate(span: Span, candidate: Candidate) -> Fact | None:
         value = re.search(candidate.matches, value) is not None
     elif candidate.equals:
         value = True if value == candidate.equals else None
-    if (
-        value is None
-        or value == ""
-        or (candidate.unknown and value == candidate.unknown)
-        or is_redacted(value)
-    ):
+    if value in (None, "") or value == (candidate.unknown or None) or is_redacted(value):
         return None
     return Fact(value, where, candidate)
 
 
 def is_redacted(value: Any) -> bool:
     """The privacy door took this value away and left its length, digest and whether it parsed."""
-    return isinstance(value, Mapping) and "redacted" in value
+    return type(value) is dict and "redacted" in value
 
 
 def _attribute(span: Span, candidate: Candidate) -> tuple[Any, str]:

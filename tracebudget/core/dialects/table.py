@@ -44,6 +44,7 @@ class Candidate:
     includes_cache: bool | None = None
     from_ancestor: str = ""
     when: Predicate | None = None
+    is_plain: bool = False  # an attribute as it stands, without conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +143,13 @@ def _inherited(
     return facts
 
 
+CONDITIONS = frozenset({"when", "equals", "matches", "unknown"})
+
+
 def read_candidate(row: Mapping[str, Any]) -> Candidate:
+    source = row.get("from", "attr")
     return Candidate(
-        source=row.get("from", "attr"),
+        source=source,
         key=row.get("key_prefix") or row.get("key", ""),
         path=parse_path(row.get("path", "")),
         event=row.get("event", ""),
@@ -160,6 +165,7 @@ def read_candidate(row: Mapping[str, Any]) -> Candidate:
         includes_cache=row.get("includes_cache"),
         from_ancestor=row.get("from_ancestor", ""),
         when=compile_matcher(row["when"]) if "when" in row else None,
+        is_plain=source == "attr" and not CONDITIONS.intersection(row),
     )
 
 
