@@ -30,8 +30,9 @@ def free_port() -> int:
 class RunningUp:
     """One data directory and its ports; `start` and `stop` as often as a test likes."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, **settings: str) -> None:
         self.data_dir = data_dir
+        self.settings = {"TRACEBUDGET_DATA_DIR": str(data_dir), **settings}
         self.ports = {
             name: free_port()
             for name in ("TRACEBUDGET_PORT", "TRACEBUDGET_OTLP_PORT", "TRACEBUDGET_GRPC_PORT")
@@ -55,7 +56,7 @@ class RunningUp:
     def environment(self) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         ports = {name: str(port) for name, port in self.ports.items()}
-        return inherited | ports | {"TRACEBUDGET_DATA_DIR": str(self.data_dir)}
+        return inherited | ports | self.settings
 
     def start(self) -> None:
         """Start, and return at once."""

@@ -15,9 +15,11 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 
 from tests.running import RunningUp
+from tracebudget.runtime import postgres
 
 STOP_SECONDS = 5.0
 
@@ -205,6 +207,30 @@ def test_killed_up_leaves_no_orphan_and_starts_again(data_dir: Path) -> None:
         assert not wait_until_gone(below, timeout=STOP_SECONDS)
     finally:
         up.stop()
+
+
+def test_servers_that_are_named_are_used(
+    data_dir: Path, socket_dir: Path, postgres_server: None, broker: str
+) -> None:
+    url = postgres.database_url(socket_dir)
+    up = RunningUp(data_dir / "named", DATABASE_URL=url, BROKER_URL=broker)
+    try:
+        up.start_and_wait()
+        names = {process.name() for process in psutil.Process(up.running.pid).children()}
+        assert not {"postgres", "valkey-server"} & names
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT slug FROM tracebudget_project").fetchall() == [
+                ("default",)
+            ]
+    finally:
+        up.stop()
+
+
+def test_database_that_does_not_answer_is_told(data_dir: Path) -> None:
+    up = RunningUp(data_dir / "away", DATABASE_URL="postgresql://127.0.0.1:1/none")
+    result = up.manage("up")
+    assert result.returncode == 1
+    assert "The database of DATABASE_URL does not answer" in result.stderr
 
 
 def test_taken_port_is_told_before_anything_starts(data_dir: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from celery.beat import ScheduleEntry, Scheduler
 from kombu import Producer
+from kombu.exceptions import OperationalError
 
 logger = logging.getLogger(__name__)
 MAX_WAITING = 5  # one is enough for a free worker; a few more even out a busy one
@@ -30,10 +31,11 @@ class PatientScheduler(Scheduler):
         **kwargs: Any,
     ) -> Any:
         connection = self.connection
+        away: Any = (OperationalError, *connection.connection_errors)
         try:
             channel: Any = connection.default_channel  # kombu's types know no channel's methods
             queue = channel.queue_declare(self.app.conf.task_default_queue)
-        except connection.connection_errors as error:
+        except away as error:
             self._note_broker_away(error)
             return None
         self._is_broker_away = False

@@ -18,15 +18,19 @@ ROOT = Path(__file__).resolve().parents[2]  # where manage.py stands and modules
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program of ours: `stop_signal` ends it in good order.
+    """A program of ours, and how it ends.
 
-    `user` is the system user that runs it, "" for the one that we are.
+    `user` is the system user that runs it, "" for the one that we are. `stop_signal` ends it in
+    good order; `orphan_signal` is what it gets when we end without a word. That must work without
+    anyone to wait and try harder, so it is SIGKILL, unless the program has children of its own that
+    would stay behind.
     """
 
     name: str
     argv: tuple[str, ...]
     user: str = ""
     stop_signal: signal.Signals = signal.SIGTERM
+    orphan_signal: signal.Signals = signal.SIGKILL
 
 
 def start(
@@ -36,7 +40,7 @@ def start(
 
     It ends when the calling *thread* does, so call from the main one.
     """
-    tether = (sys.executable, "-I", "-S", TETHER, str(os.getpid()), str(int(command.stop_signal)))
+    tether = (sys.executable, "-I", "-S", TETHER, str(os.getpid()), str(int(command.orphan_signal)))
     return subprocess.Popen(
         (*tether, command.user, *command.argv),
         cwd=ROOT,

@@ -13,7 +13,7 @@ from typing import IO
 
 from tracebudget.runtime.errors import StartError
 
-STOP_SECONDS = 10  # the children of a killed `up` are gone well before
+STOP_SECONDS = 15  # the children of a killed `up` are gone by then, a task in hand included
 
 
 @contextmanager

@@ -84,7 +84,8 @@ def command(cluster: Path, socket_dir: Path, *, options: tuple[str, ...] = ()) -
     )
     argv = (str(_binary("postgres")), "-D", str(cluster), *(f"--{setting}" for setting in settings))
     # SIGINT: the server ends its sessions and stops, where SIGTERM would wait for them.
-    return Command("postgres", argv, user=system_user(), stop_signal=signal.SIGINT)
+    stop = signal.SIGINT
+    return Command("postgres", argv, user=system_user(), stop_signal=stop, orphan_signal=stop)
 
 
 def create_database(socket_dir: Path, *, timeout: float, is_alive: Callable[[], bool]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from django.conf import settings
@@ -44,6 +45,6 @@ def _granian(name: str, module: str, *, port: int, processes: int) -> Command:
         "workers-kill-timeout": 2,  # seconds; a request that hangs must not hold up the stop
     }
     flags = [word for option, value in options.items() for word in (f"--{option}", str(value))]
-    return Command(
-        name, (sys.executable, "-m", "granian", *flags, "--no-ws", f"{module}:application")
-    )
+    argv = (sys.executable, "-m", "granian", *flags, "--no-ws", f"{module}:application")
+    # Told to end, it ends its workers too; killed, it would leave them behind with the port.
+    return Command(name, argv, orphan_signal=signal.SIGTERM)

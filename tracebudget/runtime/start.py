@@ -13,7 +13,6 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.utils import timezone
-
 from kombu.exceptions import OperationalError as BrokerError
 
 from tracebudget import partition
