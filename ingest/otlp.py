@@ -6,8 +6,8 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from django.http import HttpResponse
 from google.protobuf import json_format
@@ -70,13 +70,16 @@ def read_file(source: Path | bytes) -> Iterator[Export]:
         raise OtlpError(400, f"The file cannot be read: {error}.") from error
 
 
-def _opened(source: Path | bytes) -> IO[bytes]:
-    raw = source.open("rb") if isinstance(source, Path) else io.BufferedReader(io.BytesIO(source))
-    is_gzip = raw.peek(2).startswith(body.GZIP_MAGIC)
-    return io.BufferedReader(gzip.GzipFile(fileobj=raw)) if is_gzip else raw
+@contextmanager
+def _opened(source: Path | bytes) -> Iterator[io.BufferedIOBase]:
+    """The file, or the bytes as one, inflated where they are gzipped."""
+    file = source.open("rb", buffering=0) if isinstance(source, Path) else io.BytesIO(source)
+    with io.BufferedReader(file) as raw:
+        is_gzip = raw.peek(2).startswith(body.GZIP_MAGIC)
+        yield gzip.GzipFile(fileobj=raw) if is_gzip else raw
 
 
-def _read_json(first: bytes, file: IO[bytes]) -> Iterator[Export]:
+def _read_json(first: bytes, file: io.BufferedIOBase) -> Iterator[Export]:
     """One document over many lines, or, where the first line is one by itself, one a line."""
     try:
         export = read_export(first, JSON)

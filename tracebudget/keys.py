@@ -85,6 +85,12 @@ def _remember(row: models.Key, prefix: str) -> None:
     _remembered[type(row), prefix] = Remembered(row, until)
 
 
+def forget_all() -> None:
+    """Read keys anew, in this process: after a revocation here, which then holds at once."""
+    _remembered.clear()
+    _read_or_make.cache_clear()
+
+
 def _note_use(row: models.Key, now: datetime) -> None:
     if row.last_used_at is None or row.last_used_at < now - USE_NOTED_EVERY:
         type(row)._default_manager.filter(pk=row.pk).update(last_used_at=now)

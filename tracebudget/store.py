@@ -291,14 +291,11 @@ def unpack_batches(payloads: Iterable[bytes]) -> list[Span]:
 
 def load_apps(project_ids: Iterable[int]) -> dict[int, dict[str, App]]:
     """What the core has to know of the apps of some projects, by project and name."""
-    rows = models.Budget.objects.filter(app__project__in=set(project_ids)).select_related("app")
-    budgets: defaultdict[tuple[int, str], list[Budget]] = defaultdict(list)
-    for row in rows:
-        budget = Budget(row.metric, row.limit, float(row.objective))
-        budgets[row.app.project_id, row.app.name].append(budget)
+    promised = models.App.objects.filter(project__in=set(project_ids), budgets__isnull=False)
     apps: defaultdict[int, dict[str, App]] = defaultdict(dict)
-    for (project_id, name), promised in budgets.items():
-        apps[project_id][name] = App(budgets=tuple(promised))
+    for app in promised.distinct().prefetch_related("budgets"):
+        budgets = [Budget(b.metric, b.limit, float(b.objective)) for b in app.budgets.all()]
+        apps[app.project_id][app.name] = App(budgets=tuple(budgets))
     return apps
 
 
@@ -475,7 +472,8 @@ def copy_rows(
     names = [field.attname for field in fields]
     columns = ", ".join(f'"{field.column}"' for field in fields)
     statement = f"COPY {model._meta.db_table} ({columns}) FROM STDIN (FORMAT BINARY)"
-    with cursor.copy(statement) as copy:
+    # Django does not know of COPY, so its errors must be asked for.
+    with connection.wrap_database_errors, cursor.copy(statement) as copy:
         copy.set_types([POSTGRES_TYPES[field.get_internal_type()] for field in fields])
         for row in rows:
             copy.write_row([row[name] for name in names])

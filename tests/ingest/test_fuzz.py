@@ -1,0 +1,122 @@
+"""Whatever is sent: never a 5xx, never a crash, and what was stored can be read again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests import otlp
+from tests.ingest.exporter import Exporter
+from tests.otlp import JSON, PROTOBUF, json_span
+from tracebudget import models
+from tracebudget.packing import decompress, unpack_spans
+
+BODY = otlp.recorded(otlp.two_turns) + otlp.recorded(otlp.failing_tool)
+
+# One database for all examples: they only add.
+fuzzed = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def assert_sane(exporter: Exporter, body: bytes, content_type: str, encoding: str = "") -> None:
+    response = exporter.send(body, content_type, content_encoding=encoding)
+    assert response.status_code in {200, 400, 413}, response.content
+    for batch in models.SpanBatch.objects.all():
+        assert len(unpack_spans(decompress(bytes(batch.payload)))) == batch.span_count
+    models.SpanBatch.objects.all().delete()
+    models.Trace.objects.all().delete()
+
+
+@given(st.binary(max_size=200))
+@fuzzed
+def test_random_bytes(exporter: Exporter, body: bytes) -> None:
+    assert_sane(exporter, body, PROTOBUF)
+    assert_sane(exporter, body, JSON)
+    assert_sane(exporter, body, JSON, "gzip")
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
+    """A good body with some bytes changed, or a piece taken out."""
+    body = bytearray(whole)
+    for _ in range(draw(st.integers(1, 4))):
+        body[draw(st.integers(0, len(body) - 1))] = draw(st.integers(0, 255))
+    start = draw(st.integers(0, len(body)))
+    if draw(st.booleans()):
+        del body[start : start + draw(st.integers(0, 50))]
+    return bytes(body)
+
+
+@given(damaged(BODY))
+@fuzzed
+def test_damaged_protobuf(exporter: Exporter, body: bytes) -> None:
+    assert_sane(exporter, body, PROTOBUF)
+
+
+@given(damaged(otlp.as_json(BODY)))
+@fuzzed
+def test_damaged_json(exporter: Exporter, body: bytes) -> None:
+    assert_sane(exporter, body, JSON)
+
+
+@given(damaged(gzip.compress(BODY)))
+@fuzzed
+def test_damaged_gzip(exporter: Exporter, body: bytes) -> None:
+    assert_sane(exporter, body, PROTOBUF, "gzip")
+
+
+odd_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
+    | st.sampled_from(["NaN", "1e400", "\0", "00" * 8, otlp.TRACE_ID, "-1"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["values", "key", "value", "low", "high"]), inner, max_size=2
+        )
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "stringValue",
+                    "intValue",
+                    "doubleValue",
+                    "arrayValue",
+                    "kvlistValue",
+                    "bytesValue",
+                ]
+            ),
+            inner,
+            max_size=2,
+        )
+    ),
+    max_leaves=6,
+)
+FIELDS = [*json_span(), "parentSpanId", "status", "events", "links", "attributes", "flags"]
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), odd_values, max_size=4), odd_values)
+@fuzzed
+@pytest.mark.parametrize("privacy", models.Privacy.values)
+def test_odd_fields(
+    exporter: Exporter,
+    project: models.Project,
+    privacy: str,
+    changes: dict[str, Any],
+    value: Any,
+) -> None:
+    models.Project.objects.update(privacy=privacy)
+    span = json_span(**{"attributes": [{"key": "k", "value": value}]} | changes)
+    events = json_span(events=[{"name": "e", "attributes": [{"key": "k", "value": value}]}])
+    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span, events]}]}]})
+    assert_sane(exporter, body.encode(), JSON)

@@ -1,0 +1,286 @@
+"""The privacy door: what passes, what leaves a digest, and that nothing slips by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from ingest.decode import MARKS_KEY
+from ingest.otlp import read_export
+from ingest.privacy import NAME_REDACTED, pass_door
+from tests import otlp
+from tests.otlp import START_NS
+from tracebudget import models
+from tracebudget.core.analysis import analyze
+from tracebudget.core.dialects import FACT_KEYS, common
+from tracebudget.core.dialects.facts import LIFTED
+from tracebudget.core.span import Event, Link, Span
+from tracebudget.packing import pack_spans
+
+KEY = b"k" * 32
+SECRET = "jane's order 4711"
+
+TIMINGS = models.Project(pk=1, privacy=models.Privacy.TIMINGS_ONLY)
+OTHER = models.Project(pk=2, privacy=models.Privacy.TIMINGS_ONLY)
+FULL = models.Project(pk=3, privacy=models.Privacy.FULL)
+
+PLAIN = Span(
+    trace_id=otlp.TRACE_ID,
+    span_id=otlp.SPAN_ID,
+    parent_id="",
+    name="chat gpt-5",
+    kind=3,
+    start_ns=START_NS,
+    end_ns=START_NS + 100,
+    attributes={},
+)
+
+
+def through(span: Span, project: models.Project = TIMINGS, key: bytes = KEY) -> Span:
+    (passed,) = pass_door([span], project, key)
+    return passed
+
+
+def value_of(name: str, value: Any, **door: Any) -> Any:
+    return through(replace(PLAIN, attributes={name: value}), **door).attributes[name]
+
+
+# --- timings only ---
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("gen_ai.request.model", "gpt-5"),
+        ("gen_ai.usage.input_tokens", 1240),
+        ("gen_ai.response.time_to_first_chunk", 0.058),
+        ("gen_ai.request.stream", True),
+        ("gen_ai.response.finish_reasons", ["stop", "tool_calls"]),
+        ("gen_ai.usage.output_tokens", None),
+    ],
+)
+def test_facts_pass_unchanged(key: str, value: Any) -> None:
+    assert key in FACT_KEYS
+    assert value_of(key, value) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "length", "parsed"),
+    [
+        (SECRET, len(SECRET), None),
+        ('{"order": 4711}', 15, True),
+        ('{"order": 47', 12, False),
+        ("  [1, 2]", 8, True),
+        (4711, 4, None),
+        (["a", "b"], 9, None),
+        ({"a": 1}, 7, None),
+        ("\u00e9\u00e9", 2, None),
+    ],
+)
+def test_everything_else_leaves_length_digest_and_whether_it_parsed(
+    value: Any, length: int, parsed: bool | None
+) -> None:
+    redacted = value_of("app.notes", value)
+    assert redacted.keys() == {"redacted", "digest", "parsed"}
+    assert (redacted["redacted"], redacted["parsed"]) == (length, parsed)
+    assert len(bytes.fromhex(redacted["digest"])) == 8
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+@pytest.mark.parametrize("key", ["app.notes", "session.id"])
+def test_nothing_stays_nothing(key: str, nothing: str | None) -> None:
+    assert value_of(key, nothing) == nothing
+
+
+@pytest.mark.parametrize("value", ["x" * 201, ["x" * 201], ["x"] * 33, {"a": "b"}, [["a"] * 33]])
+def test_a_fact_key_is_no_way_around(value: Any) -> None:
+    assert "redacted" in value_of("gen_ai.request.model", value)
+
+
+def test_equal_values_have_equal_digests_in_one_project_only() -> None:
+    def digest(project: models.Project, key: bytes = KEY) -> str:
+        return str(value_of("app.notes", SECRET, project=project, key=key)["digest"])
+
+    assert digest(TIMINGS) == digest(TIMINGS)
+    assert digest(TIMINGS) != digest(OTHER)
+    assert digest(TIMINGS) != digest(TIMINGS, b"other" * 4)
+
+
+@pytest.mark.parametrize("key", [*common.SESSION_KEYS, *sorted(common.IDENTITY_KEYS)])
+def test_people_and_sessions_become_pseudonyms_that_still_join(key: str) -> None:
+    first, again, other = (value_of(key, value) for value in ("s-1", "s-1", "s-2"))
+    assert first == again != other
+    assert first.startswith("anon-")
+    assert "s-1" not in first
+
+
+SECRETIVE = Span(
+    trace_id=otlp.TRACE_ID,
+    span_id=otlp.SPAN_ID,
+    parent_id="",
+    name=f"Agent run\n{SECRET}",
+    kind=3,
+    start_ns=START_NS,
+    end_ns=START_NS + 100,
+    attributes={
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "gpt-5",
+        "gen_ai.input.messages": f'[{{"role": "user", "content": "{SECRET}"}}]',
+        "gen_ai.output.messages": f'[{{"role": "assistant", "content": "{SECRET}"}}]',
+        "gen_ai.prompt.0.content": SECRET,
+        "llm.invocation_parameters": f'{{"stream": true, "user": "{SECRET}"}}',
+        "gen_ai.conversation.id": SECRET,
+        "gen_ai.agent.name": SECRET * 20,
+        "url.full": f"https://shop.example/?q={SECRET}",
+        "app.nested": {"deep": [{"er": SECRET}]},
+        "user.id": SECRET,
+    },
+    status=2,
+    status_message=f"could not find {SECRET}",
+    events=(
+        Event("exception", START_NS, {"exception.message": SECRET, "exception.type": "KeyError"}),
+        Event("gen_ai.user.message", START_NS, {"content": SECRET}),
+        Event(f"user asked for {SECRET}", START_NS),
+    ),
+    links=(Link(otlp.TRACE_ID, otlp.SPAN_ID, {"note": SECRET}),),
+    trace_state=f"vendor={SECRET}",
+    scope="agent",
+    scope_attributes={"owner": SECRET},
+    resource={
+        "service.name": "shop",
+        "process.command_args": ["run", SECRET],
+        "process.owner": SECRET,
+        "user.email": SECRET,
+    },
+)
+
+
+def test_no_secret_passes_by_any_way() -> None:
+    stored = pack_spans([through(SECRETIVE)]).decode()
+    assert "4711" not in stored
+    assert "jane" not in stored
+    assert "gpt-5" in stored
+    assert "KeyError" in stored
+
+
+def test_facts_hidden_in_content_are_lifted_out_first() -> None:
+    lifted = through(SECRETIVE).attributes[LIFTED]
+    assert lifted["prompt"]
+
+
+def test_a_forged_lift_is_not_believed() -> None:
+    forged = replace(PLAIN, attributes={LIFTED: {"prompt": [SECRET]}})
+    assert SECRET not in pack_spans([through(forged)]).decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("chat gpt-4o", "chat gpt-4o"),
+        ("execute_tool search orders", "execute_tool search orders"),
+        ("GET /orders?user=jane&token=1", "GET /orders?"),
+        ("What is it? I ask", "What is it? I ask"),
+        ("two\nlines", NAME_REDACTED),
+        ("n" * 201, NAME_REDACTED),
+    ],
+)
+def test_span_names_stay_where_they_are_names(name: str, stored: str) -> None:
+    assert through(replace(PLAIN, name=name)).name == stored
+
+
+def test_a_redacted_name_and_message_leave_their_digests() -> None:
+    marks = through(replace(PLAIN, name="two\nlines", status_message="no")).attributes[MARKS_KEY]
+    assert marks["name"]["redacted"] == len("two\nlines")
+    assert marks["status_message"]["redacted"] == len("no")
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("gen_ai.first_token", "gen_ai.first_token"),
+        ("First Token Stream Event", "First Token Stream Event"),
+        ("mlflow.chunk.item.3", "mlflow.chunk.item.3"),
+        ("user said hello", NAME_REDACTED),
+    ],
+)
+def test_event_names_stay_where_they_are_identifiers(name: str, stored: str) -> None:
+    (event,) = through(replace(PLAIN, events=(Event(name, 1),))).events
+    assert event.name == stored
+
+
+@pytest.mark.parametrize(
+    ("key", "passes"),
+    [
+        ("service.name", True),
+        ("service.version", True),
+        ("deployment.environment.name", True),
+        ("telemetry.sdk.language", True),
+        ("k8s.pod.name", True),
+        ("host.name", True),
+        ("process.command", False),
+        ("app.owner", False),
+    ],
+)
+def test_resources_have_an_allowlist_of_their_own(key: str, passes: bool) -> None:
+    resource = through(replace(PLAIN, resource={key: "value"})).resource
+    assert (resource[key] == "value") is passes
+
+
+def test_a_shared_resource_passes_once() -> None:
+    shared = {"service.name": "shop"}
+    first, second = pass_door([replace(PLAIN, resource=shared)] * 2, TIMINGS, KEY)
+    assert first.resource is second.resource
+
+
+def test_marks_of_the_decoder_stay() -> None:
+    assert value_of(MARKS_KEY, {"kind": 99}) == {"kind": 99}
+
+
+def test_the_analysis_is_the_same_in_both_modes() -> None:
+    spans = read_export(otlp.recorded(otlp.two_turns), otlp.PROTOBUF).spans
+    full, timings = (
+        analyze(pass_door(spans, project, KEY)).document() for project in (FULL, TIMINGS)
+    )
+    assert full["end_to_end_ns"] == 461_000_000
+    assert (full.pop("session_id"), timings.pop("session_id")[:5]) == ("s-1", "anon-")
+    assert full == timings
+
+
+# --- full ---
+
+
+def test_full_keeps_the_very_span() -> None:
+    assert through(SECRETIVE, FULL) is SECRETIVE
+
+
+def test_full_cuts_what_no_page_could_show(settings: Settings) -> None:
+    settings.MAX_VALUE_CHARS = 10
+    long = "x" * 2_100_000
+    span = through(
+        replace(
+            PLAIN,
+            attributes={"input.value": long, "tags": ["y" * 20], "short": "kept"},
+            status_message=long,
+            events=(Event("exception", 1, {"exception.stacktrace": long}), Event("fine", 2)),
+            resource={"process.command_line": long},
+        ),
+        FULL,
+    )
+    cut = "x" * 10 + "... [cut: 2100000 characters in all]"
+    assert span.attributes == {
+        "input.value": cut,
+        "tags": '["yyyyyyyy... [cut: 24 characters in all]',
+        "short": "kept",
+    }
+    assert span.status_message == cut
+    assert span.events[0].attributes["exception.stacktrace"] == cut
+    assert span.events[1] == Event("fine", 2)
+    assert span.resource["process.command_line"] == cut
+
+
+def test_full_lifts_facts_before_it_cuts(settings: Settings) -> None:
+    settings.MAX_VALUE_CHARS = 50
+    assert through(SECRETIVE, FULL).attributes[LIFTED]["prompt"]
