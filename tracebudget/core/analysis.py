@@ -26,6 +26,7 @@ from tracebudget.core.tree import Node, build_tree
 from tracebudget.core.ttft import TtftSource
 
 SCHEMA = "tracebudget.analysis/v1"
+ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def analyze(spans: Iterable[Span], *, apps: Apps = NO_APPS, project: str = "defa
 
 def dumps(document: dict[str, Any]) -> str:
     """The document's canonical text: no blanks, keys as they stand, no NaN."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return ENCODER.encode(document)
 
 
 def iso_time(unix_ns: int) -> str:

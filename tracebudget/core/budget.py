@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tracebudget.core.record import record
 from tracebudget.core.report import Report, Turn
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.tree import Node
@@ -46,7 +47,7 @@ class Judgement:
     span_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Measured:
     """A metric's value, whose it is, and whether every call that should have one had one."""
 

@@ -13,7 +13,7 @@ import json
 import re
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -27,6 +27,7 @@ from tracebudget.core.dialects.facts import (
     read_fact,
     unquoted,
 )
+from tracebudget.core.record import record
 from tracebudget.core.span import Span
 
 Fingerprint = Callable[[bytes], str]
@@ -79,7 +80,7 @@ MAX_MESSAGES = 256  # of a prompt whose prefixes are kept; more are covered by t
 INDEX = re.compile(r"^(\d+)\.(.*)$")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolRequest:
     """A tool that a model answer asked for. `parsed` is False where its arguments are no JSON."""
 

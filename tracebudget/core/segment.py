@@ -11,10 +11,10 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from tracebudget.core.critical_path import Slice
+from tracebudget.core.record import record
 from tracebudget.core.run import Run
 from tracebudget.core.span import KIND_CLIENT
 from tracebudget.core.step import StepKind
@@ -46,7 +46,7 @@ CALMER = frozenset(
 IDLE_NS = 30_000_000_000  # nobody's code thinks for half a minute between two runs: a person did
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PathSlice:
     """A stretch of a path with its meaning. `node` is the step it belongs to, or the span whose own
     time it is.
@@ -63,7 +63,7 @@ class PathSlice:
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mark:
     """A stretch of a run's own time that has a name: `retry_wait` or `unattributed`."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from tracebudget.core.record import record
 
 # Attribute values are what OTLP/JSON can say: str, bool, int, float, None, list and dict of these.
 # Bytes arrive as base64 text. A value that the privacy door took away is a `Redacted` mapping (see
@@ -18,7 +20,7 @@ FLAG_HAS_IS_REMOTE = 0x100  # OTLP SpanFlags: the next bit is meaningful
 FLAG_IS_REMOTE = 0x200  # OTLP SpanFlags: the parent lives in another process
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Event:
     """A moment inside a span. `time_ns` is Unix time in nanoseconds."""
 
@@ -27,7 +29,7 @@ class Event:
     attributes: Attributes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Link:
     """A pointer to a span that is no ancestor. Used to group, never to measure."""
 
@@ -36,7 +38,7 @@ class Link:
     attributes: Attributes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """One OTLP span as received. Ids are lower-case hex, times Unix nanoseconds; 0 means not given.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from tracebudget.core.content import Content, ToolRequest
 from tracebudget.core.dialects import Reading, common
 from tracebudget.core.dialects.facts import SpanFacts
+from tracebudget.core.record import record
 from tracebudget.core.span import STATUS_ERROR, Span
 from tracebudget.core.tokens import Tokens, count, read_tokens
 from tracebudget.core.ttft import TtftClaim, claims, nanoseconds
@@ -60,7 +60,7 @@ ENDING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelFacts:
     """What a span says about a model call. Durations in ns; None where it says nothing."""
 
@@ -83,7 +83,7 @@ class ModelFacts:
         return self.tokens.input is not None or self.tokens.output is not None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """One typed span. `name` is what a reader would call it; `model` is there for model and server
     calls only.

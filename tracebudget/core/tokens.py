@@ -7,16 +7,16 @@ their keys.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tracebudget.core.dialects.facts import SpanFacts
 from tracebudget.core.dialects.table import Dialect
+from tracebudget.core.record import record
 
 ABSURD = 100_000_000  # tokens in one call: a hundred times the longest context window on offer
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tokens:
     input: int | None = None
     cached_input: int | None = None

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from tracebudget.core.dialects.facts import Fact, SpanFacts
+from tracebudget.core.record import record
 from tracebudget.core.span import Span
 
 MS = 1_000_000
@@ -48,7 +49,7 @@ class TtftSource(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TtftClaim:
     """What one attribute or event says: `after_ns` from the span's start, or from its last
     attempt's.
@@ -63,7 +64,7 @@ class TtftClaim:
     proves_stream: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ttft:
     """The figure that holds for a call. `split_ns` is where prefill ends, from the call's start;
     None: not split.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tracebudget.core.dialects.table import Candidate, Dialect
+from tracebudget.core.record import record
 from tracebudget.core.span import Event, Span
 
 LIFTED = "tracebudget.lifted"  # where the privacy door leaves what it lifted out of content
@@ -24,7 +24,7 @@ class Fact(NamedTuple):
     candidate: Candidate
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SpanFacts:
     """A span as its dialect reads it. `present`: where each fact can stand in it."""
 
