@@ -66,7 +66,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "urls": ("probes", "ingest.urls", "web"),
     "otlp_urls": ("probes", "ingest.urls"),
     "apps": ("celery",),
-    "beat": (), "celery": (), "probes": (), "wsgi": (), "otlp_wsgi": (),
+    "beat": (), "celery": (), "probes": (),
+    "wsgi": ("runtime.tether",), "otlp_wsgi": ("runtime.tether",),
 }  # fmt: skip
 
 # Libraries that belong to one side. Others are free, but for the core, which has none.

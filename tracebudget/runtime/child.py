@@ -21,9 +21,8 @@ class Command:
     """A program of ours, and how it ends.
 
     `user` is the system user that runs it, "" for the one that we are. `stop_signal` ends it in
-    good order; `orphan_signal` is what it gets when we end without a word. That must work without
-    anyone to wait and try harder, so it is SIGKILL, unless the program has children of its own that
-    would stay behind.
+    good order; `orphan_signal` is what it gets when we are killed. Nobody is left then to try
+    harder, and the signal may come several times (tether.py), so it is SIGKILL for nearly all.
     """
 
     name: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 
 from django.conf import settings
@@ -46,5 +45,4 @@ def _granian(name: str, module: str, *, port: int, processes: int) -> Command:
     }
     flags = [word for option, value in options.items() for word in (f"--{option}", str(value))]
     argv = (sys.executable, "-m", "granian", *flags, "--no-ws", f"{module}:application")
-    # Told to end, it ends its workers too; killed, it would leave them behind with the port.
-    return Command(name, argv, orphan_signal=signal.SIGTERM)
+    return Command(name, argv)

@@ -4,6 +4,9 @@ Linux sends SIGNAL to the command when process PARENT ends, even by SIGKILL; oth
 start the command. USER "" stays who we are. This is a program, not a `preexec_fn`: Python code
 between fork and exec can deadlock in a process that has threads. It needs the standard library
 alone, so it costs 20 ms.
+
+A parent with several threads counts as several parents that end one after the other: the signal
+comes once for each. Python's signal handlers do not all bear that; SIGKILL does not care.
 """
 
 import ctypes
@@ -23,6 +26,7 @@ def become(user: str) -> None:
 
 
 def die_with_parent(parent: int, signal_number: int) -> None:
+    """Get the signal when process `parent` ends. Linux alone can do that."""
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
