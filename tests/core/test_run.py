@@ -1,0 +1,303 @@
+"""Runs: which agent a call belongs to, and where a call really ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import (
+    Branch,
+    Maker,
+    agent,
+    at,
+    chat,
+    guardrail,
+    make_trace,
+    ns,
+    plain,
+    retrieval,
+    tool,
+    workflow,
+)
+from tests.core.reading import Document, analyzed, ms, notes, report_of, segments, step, turns
+from tracebudget.core.analysis import analyze
+
+
+def runs(document: Document) -> list[str]:
+    """The spans that have turns, in order of their first."""
+    return list(dict.fromkeys(turn["agent_span_id"] for turn in document["turns"]))
+
+
+# --- whose run a call is --------------------------------------------------------------------------
+
+
+def test_the_nearest_agent_above_is_the_run() -> None:
+    document = analyzed(
+        agent(0, 100, agent(10, 90, plain(15, 85, chat(20, 80)), id="inner"), id="outer")
+    )
+    assert runs(document) == ["inner"]  # the outer one made no call: it has no turns
+
+
+def test_without_an_agent_the_outermost_workflow_is_the_run() -> None:
+    """LangGraph: the graph is a workflow, each node another one inside it."""
+    document = analyzed(
+        plain(
+            0,
+            100,
+            workflow(5, 95, workflow(10, 50, chat(20, 40)), workflow(50, 90, chat(60, 80)), id="w"),
+        )
+    )
+    assert runs(document) == ["w"]
+    assert len(document["turns"]) == 2
+
+
+def test_an_agent_below_a_workflow_is_the_run() -> None:
+    """OpenAI Agents: the outer workflow is no run."""
+    document = analyzed(workflow(0, 100, agent(10, 90, chat(20, 80), id="a"), id="w"))
+    assert runs(document) == ["a"]
+
+
+def test_without_agent_and_workflow_the_tool_is_the_run() -> None:
+    """
+    agent  |-----------------------|
+      chat   |--|
+      tool        |------------|         two calls in it: a run named after the tool
+        chat        |--| |--|
+    """
+    document = analyzed(
+        agent(
+            0,
+            100,
+            chat(5, 20),
+            tool(25, 90, chat(30, 50), chat(55, 80), id="t", name="research"),
+            id="a",
+        )
+    )
+    assert runs(document) == ["a", "t"]
+    assert [turn["agent"] for turn in document["turns"]] == ["support", "research", "research"]
+
+
+def test_the_outermost_workflow_below_the_tool_is_the_run() -> None:
+    document = analyzed(
+        agent(0, 100, chat(5, 20), tool(25, 90, workflow(26, 89, chat(30, 50), id="w")), id="a")
+    )
+    assert runs(document) == ["a", "w"]
+
+
+def test_without_any_of_them_the_request_is_the_run() -> None:
+    document = analyzed(plain(0, 100, chat(10, 50), chat(60, 90), id="root"))
+    assert runs(document) == ["root"]
+    assert document["agents"] == []
+
+
+def test_a_request_without_any_call_is_one_turn() -> None:
+    document = analyzed(plain(0, 100, tool(10, 50), tool(50, 90), id="root"))
+    assert turns(document) == [("root", 0, 100)]
+
+
+def test_an_agent_without_a_call_has_no_turns() -> None:
+    document = analyzed(
+        agent(0, 100, chat(0, 50), agent(50, 90, tool(55, 80), id="mute"), id="top")
+    )
+    assert runs(document) == ["top"]
+
+
+def test_tools_belong_to_the_nearest_run_above() -> None:
+    report = report_of(
+        agent(
+            0,
+            100,
+            chat(0, 10),
+            tool(10, 90, agent(15, 85, chat(20, 30), tool(30, 80, id="in")), id="out"),
+        )
+    )
+    assert [[node.id for node in run.tools] for run in report.runs] == [["out"], ["in"]]
+
+
+def test_agents_are_listed_once_in_order_of_their_first_turn() -> None:
+    document = analyzed(
+        agent(
+            0,
+            300,
+            chat(0, 50),
+            agent(60, 100, chat(60, 90), name="billing"),
+            agent(100, 150, chat(100, 140), name="billing"),
+            chat(160, 290),
+            name="triage",
+        )
+    )
+    assert document["agents"] == ["triage", "billing"]
+
+
+# --- effective end: tools inside the span of their call -------------------------------------------
+
+
+def held_open(end: float, *tools: Branch, later: tuple[float, float] | None = None) -> Document:
+    """A call that asks for what is inside it, and perhaps one after it."""
+    asks = {"c1": "search", "c2": "search"}
+    following = (chat(*later, id="next"),) if later else ()
+    return analyzed(
+        agent(0, 1000, chat(0, end, *tools, asks=asks, id="call"), *following, id="root")
+    )
+
+
+def test_a_call_that_encloses_its_tools_ended_when_the_first_began() -> None:
+    """
+    chat   |----------------------|   600: closed 10 ms after its last tool
+      tools     |------| |-------|
+    call   |----|                     200
+    """
+    document = held_open(600, tool(200, 400, call_id="c1"), tool(400, 590, call_id="c2"))
+    assert ms(step(document, "call")["duration_ns"]) == 200
+    assert segments(document) == {"decode": 200, "tool": 390, "framework": 410}
+    assert notes(document)["late_model_end"]["span_ids"] == ["call"]
+    assert notes(document)["late_model_end"]["evidence"]["by_ns"] == ns(400)
+
+
+def test_a_call_that_closes_20_ms_after_its_last_tool_was_held_open() -> None:
+    assert ms(step(held_open(420, tool(200, 400, call_id="c1")), "call")["duration_ns"]) == 200
+
+
+def test_a_call_that_goes_on_longer_had_more_to_say() -> None:
+    """Over 20 ms after its last tool, and no later call: a provider's own tool, perhaps."""
+    document = held_open(421, tool(200, 400, call_id="c1"))
+    assert ms(step(document, "call")["duration_ns"]) == 421
+    assert "late_model_end" not in notes(document)
+
+
+def test_a_later_call_that_starts_before_its_end_shows_that_it_had_ended() -> None:
+    """
+    chat  |----------------------|  600
+    tool       |------|
+    next                 |----|     the run went on: the first call had been over
+    """
+    document = held_open(600, tool(200, 400, call_id="c1"), later=(450, 550))
+    assert ms(step(document, "call")["duration_ns"]) == 200
+    assert turns(document) == [("root", 0, 450), ("root", 450, 1000)]
+
+
+def test_tools_of_another_call_cut_nothing() -> None:
+    document = held_open(600, tool(200, 595, call_id="other"))
+    assert ms(step(document, "call")["duration_ns"]) == 600
+
+
+@pytest.mark.xfail(strict=True, reason="bug 7")
+def test_tools_that_a_call_did_not_ask_for_cut_nothing() -> None:
+    """It ended with "stop": the tool inside is another one's."""
+    document = analyzed(
+        agent(0, 1000, chat(0, 600, tool(200, 590), finish="stop", id="call"), chat(700, 900))
+    )
+    assert ms(step(document, "call")["duration_ns"]) == 600
+
+
+def test_a_tool_that_outlasts_the_call_is_no_tool_inside_it() -> None:
+    document = held_open(600, tool(200, 700, call_id="c1"))
+    assert ms(step(document, "call")["duration_ns"]) == 600
+
+
+@pytest.mark.xfail(strict=True, reason="bug 5")
+def test_the_last_tokens_time_ends_the_call_where_it_is_stated() -> None:
+    """OpenLLMetry writes an event a chunk; the last one lies before the tools.
+
+    chat    |--------------------------------|  600, chunks at 100, 140, 150
+      tool             |---------------|        200..500
+    call    |-----|                             150
+    """
+    chunks = [("llm.content.completion.chunk", ms) for ms in (100, 140, 150)]
+    call = chat(
+        0,
+        600,
+        tool(200, 500, call_id="c1"),
+        asks={"c1": "search"},
+        events=chunks,
+        attributes={"llm.is_streaming": True},
+        id="call",
+    )
+    document = analyzed(agent(0, 1000, call))
+    assert ms(step(document, "call")["duration_ns"]) == 150
+
+
+# --- effective end: a stream span closed at the headers -------------------------------------------
+
+FIRST_TOKEN = "First Token Stream Event"
+OPENINFERENCE = {"openinference.span.kind": "LLM"}
+
+
+def closed_at_headers(*around: Branch, inside: float | None = None) -> Document:
+    """A call span 0..40 whose own first-token event lies at 90."""
+    call = plain(
+        0, 40, name="ChatCompletion", id="call", attributes=OPENINFERENCE,
+        events=[(FIRST_TOKEN, 90)],
+    )  # fmt: skip
+    if inside is not None:
+        call = agent(0, inside, call, id="step")
+    return analyzed(agent(0, 500, call, *around))
+
+
+def test_a_stream_span_closed_at_the_headers_ends_with_the_span_around_it() -> None:
+    """
+    step  |-------------|        200
+      call  |--|   * first token 90
+    """
+    document = closed_at_headers(inside=200)
+    call = step(document, "call")
+    assert (ms(call["duration_ns"]), ms(call["ttft_ns"])) == (200, 90)
+    assert notes(document)["unfinished_span"]["span_ids"] == ["call"]
+
+
+def test_a_stream_span_closed_at_the_headers_ends_before_the_next_call() -> None:
+    document = closed_at_headers(chat(300, 400, id="next"))
+    assert ms(step(document, "call")["duration_ns"]) == 300
+
+
+def test_with_nothing_around_it_the_end_is_unknown() -> None:
+    """The call is the whole trace: its span is all there is, and its first token lies outside."""
+    trace = make_trace(
+        plain(0, 40, id="call", attributes=OPENINFERENCE, events=[(FIRST_TOKEN, 90)])
+    )
+    document = analyze(trace).document()
+    assert step(document, "call")["ttft_ns"] is None
+    assert document["end_to_end_ns"] == ns(40)
+
+
+@pytest.mark.xfail(strict=True, reason="bug 6")
+def test_a_stream_log_tells_when_the_stream_was_consumed() -> None:
+    """Logfire closes the span at the headers and writes a record when the stream is through.
+
+    agent  |----------------------------|  500
+      chat  |--|                           closed at 40
+      log                  .               at 300: "streaming response ... took 0.26s"
+    """
+    sent = {
+        "logfire.msg_template": "Chat Completion with {request_data[model]!r}",
+        "request_data": '{"model": "m", "stream": true}',
+    }
+    log = {**sent, "logfire.span_type": "log", "duration": 0.26}
+    document = analyzed(
+        agent(
+            0,
+            500,
+            plain(0, 40, kind=3, scope="logfire.openai", attributes=sent, id="call"),
+            plain(300, 300, scope="logfire.openai", attributes=log, id="log"),
+        )
+    )
+    assert ms(step(document, "call")["duration_ns"]) == 300
+
+
+# --- calls beside the rounds ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beside", [guardrail, retrieval])
+def test_calls_below_guardrail_and_retrieval_belong_to_the_run_and_open_no_turn(
+    beside: Maker,
+) -> None:
+    document = analyzed(
+        agent(0, 200, chat(0, 50), beside(60, 100, chat(65, 95)), chat(110, 190), id="a")
+    )
+    assert turns(document) == [("a", 0, 110), ("a", 110, 200)]
+
+
+def test_a_run_starts_and_ends_with_its_span() -> None:
+    document = analyzed(agent(10, 110, chat(30, 60), id="a"))
+    assert document["started_at"].endswith(".010000000Z")
+    assert at(10) == report_of(agent(10, 110, chat(30, 60))).runs[0].top.start
+    assert turns(document) == [("a", 0, 100)]
