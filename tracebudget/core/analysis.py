@@ -127,7 +127,7 @@ def _turn(turn: Turn, report: Report) -> dict[str, Any]:
 
 
 def _step(node: Node, report: Report) -> dict[str, Any]:
-    step, turn = node.step, report.turn_of[id(node)]
+    step, turn = node.step, report.turn_of[node]
     assert step is not None
     row: dict[str, Any] = {
         "span_id": node.id,
@@ -141,7 +141,7 @@ def _step(node: Node, report: Report) -> dict[str, Any]:
         "dialect": step.dialect,
         "start_ns": node.start - report.start,
         "duration_ns": node.duration,
-        "critical_ns": report.critical.get(id(node), 0),
+        "critical_ns": report.critical.get(node, 0),
         "status": "error" if step.is_error else "ok",
         "error_type": step.error_type if step.is_error else None,
         "attempt": node.attempt,

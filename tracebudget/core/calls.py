@@ -67,19 +67,19 @@ def _drop_ignored(tree: Tree) -> None:
 
 def join_calls(tree: Tree) -> None:
     """Decide for each chain and each group of siblings which span is the call."""
-    exposed: dict[int, list[Node]] = {}
+    exposed: dict[Node, list[Node]] = {}
     for node in reversed(tree.nodes):
-        below = [call for child in node.children for call in exposed.pop(id(child), ())]
+        below = [call for child in node.children for call in exposed.pop(child, ())]
         kind = node.step.kind if node.step else None
         if kind == StepKind.MODEL_CALL:
-            exposed[id(node)] = _decide(node, below)
+            exposed[node] = _decide(node, below)
         elif kind == StepKind.SERVER_CALL:
-            exposed[id(node)] = _decide_server(node, below)
+            exposed[node] = _decide_server(node, below)
         elif kind in BARRIERS or node.parent is None:
             _settle(_join_twins(below, tree))
         else:
-            exposed[id(node)] = below
-    _settle(exposed.get(id(tree.root), ()))
+            exposed[node] = below
+    _settle(exposed.get(tree.root, ()))
 
 
 def _settle(calls: Sequence[Node]) -> None:

@@ -25,10 +25,10 @@ def extend_for_streams(tree: Tree) -> None:
         agent    |------|.............
         call          |--------------|
     """
-    lid: dict[int, int] = {id(tree.root): tree.root.end}  # the earliest end at or above a node
-    for node in tree.nodes[1:]:
-        ceiling = lid[id(node.parent)]
-        lid[id(node)] = min(ceiling, node.end)
+    lid: dict[Node, int] = {}  # the earliest end at or above a node
+    for node in tree.nodes:
+        ceiling = lid[node.parent] if node.parent is not None else node.end
+        lid[node] = min(ceiling, node.end)
         if node.end > ceiling and _may_be_streamed(node):
             for above in ancestors(node):
                 if node.start < above.end < node.end:
@@ -184,18 +184,18 @@ def mark_background(tree: Tree) -> None:
         left = (
             parent.span.kind == KIND_PRODUCER
             and node.span.kind == KIND_CONSUMER
-            and id(node) not in works
+            and node not in works
         )
         node.background = parent.background or node.detached or late or left
 
 
-def _with_work_below(tree: Tree) -> set[int]:
-    works: set[int] = set()
+def _with_work_below(tree: Tree) -> set[Node]:
+    works: set[Node] = set()
     for node in reversed(tree.nodes):
-        if (node.step is not None and node.step.kind in WORK) or id(node) in works:
-            works.add(id(node))
+        if (node.step is not None and node.step.kind in WORK) or node in works:
+            works.add(node)
             if node.parent is not None:
-                works.add(id(node.parent))
+                works.add(node.parent)
     return works
 
 

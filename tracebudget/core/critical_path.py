@@ -37,18 +37,18 @@ class Hulls:
     """For each node the hull of the work at or below it, None where there is none."""
 
     def __init__(self, tree: Tree) -> None:
-        self.own: dict[int, Span | None] = {}
-        self.below: dict[int, Span | None] = {}
+        self.own: dict[Node, Span | None] = {}
+        self.below: dict[Node, Span | None] = {}
         for node in reversed(tree.nodes):
             if node.background:
-                self.own[id(node)] = self.below[id(node)] = None
+                self.own[node] = self.below[node] = None
                 continue
             below = self._joined(node)
-            self.below[id(node)] = below
-            self.own[id(node)] = (node.start, node.end) if _is_work(node) else _clipped(below, node)
+            self.below[node] = below
+            self.own[node] = (node.start, node.end) if _is_work(node) else _clipped(below, node)
 
     def _joined(self, node: Node) -> Span | None:
-        hulls = [hull for child in node.children if (hull := self.own[id(child)]) is not None]
+        hulls = [hull for child in node.children if (hull := self.own[child]) is not None]
         return (min(h[0] for h in hulls), max(h[1] for h in hulls)) if hulls else None
 
 
@@ -106,18 +106,16 @@ def critical_path(top: Node, hulls: Hulls, start: int, end: int) -> list[Slice]:
     exactly.
     """
     slices: list[Slice] = []
-    covers: dict[
-        int, _Covers
-    ] = {}  # a span may be entered for several gaps; they come right to left
+    covers: dict[Node, _Covers] = {}  # a span may be entered for several gaps, right to left
     stack: list[tuple[int, int, Node, bool]] = [(start, end, top, False)]
     while stack:
         begin, until, node, is_own = stack.pop()
-        if is_own or not node.children or (_is_work(node) and hulls.below[id(node)] is None):
+        if is_own or not node.children or (_is_work(node) and hulls.below[node] is None):
             _prepend(slices, begin, until, node)
             continue
-        if id(node) not in covers:
-            covers[id(node)] = _Covers(node, hulls)
-        stack.extend(reversed(list(covers[id(node)].pieces(begin, until))))
+        if node not in covers:
+            covers[node] = _Covers(node, hulls)
+        stack.extend(reversed(list(covers[node].pieces(begin, until))))
     slices.reverse()
     return slices
 
@@ -139,11 +137,7 @@ class _Covers:
     def __init__(self, node: Node, hulls: Hulls) -> None:
         self.node = node
         self.work = Cover(
-            [
-                (*hull, child)
-                for child in node.children
-                if (hull := hulls.own[id(child)]) is not None
-            ]
+            [(*hull, child) for child in node.children if (hull := hulls.own[child]) is not None]
         )
         self.plain = Cover(
             [

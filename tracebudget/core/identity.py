@@ -10,7 +10,7 @@ from tracebudget.core.dialects.facts import is_redacted, unquoted
 from tracebudget.core.report import Report
 from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
 from tracebudget.core.step import StepKind
-from tracebudget.core.tree import Note, Tree
+from tracebudget.core.tree import Node, Note, Tree
 
 UNKNOWN_APP = "unknown"  # the root's sender gave no service.name
 
@@ -89,12 +89,12 @@ def _session(report: Report) -> str | None:
     called may hold a conversation of its own; several side by side are noted.
     """
     found: list[tuple[str, str]] = []  # (span id, session) of spans with no session above them
-    below: set[int] = set()
+    below: set[Node] = set()
     for node in report.tree.nodes:
-        if node.parent is not None and id(node.parent) in below:
-            below.add(id(node))
+        if node.parent is not None and node.parent in below:
+            below.add(node)
         elif (session := session_of(node.span)) is not None:
-            below.add(id(node))
+            below.add(node)
             found.append((node.id, session))
     if not found:
         return None

@@ -27,30 +27,28 @@ TOUCH_NS = 1_000_000  # siblings that overlap by less were one after the other
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What would be different. Nodes are named by id(node).
+    """What would be different.
 
     `shorter`: ns taken off a span. `removed`: spans that did not happen, nor what is below them,
     nor the gap before them. `at_once`: spans that start without their gap. `together`: groups of
     siblings, in order, that start with the first of them, at most `max_parallel` at once.
     """
 
-    shorter: Mapping[int, int] = field(default_factory=dict)
-    removed: frozenset[int] = frozenset()
-    at_once: frozenset[int] = frozenset()
+    shorter: Mapping[Node, int] = field(default_factory=dict)
+    removed: frozenset[Node] = frozenset()
+    at_once: frozenset[Node] = frozenset()
     together: tuple[tuple[Node, ...], ...] = ()
     max_parallel: int | None = None
 
 
 def replay(report: Report, change: Change) -> int:
     """The request's end-to-end time under the change, ns."""
-    groups = {id(node): group for group in change.together for node in group}
-    lasts: dict[int, int] = {}
+    groups = {node: group for group in change.together for node in group}
+    lasts: dict[Node, int] = {}
     for node in reversed(report.tree.nodes):  # children before parents
         if not node.background:
-            lasts[id(node)] = (
-                0 if id(node) in change.removed else _duration(node, change, groups, lasts)
-            )
-    return lasts[id(report.tree.root)]
+            lasts[node] = 0 if node in change.removed else _duration(node, change, groups, lasts)
+    return lasts[report.tree.root]
 
 
 def saving_ns(report: Report, change: Change) -> int:
@@ -65,12 +63,12 @@ def time_without_models(report: Report) -> int:
     if sum(report.busy.values()) == report.end_to_end:
         segments = report.segments
         return report.end_to_end - segments[SegmentKind.PREFILL] - segments[SegmentKind.DECODE]
-    return replay(report, Change(shorter={id(call): call.duration for call in report.calls}))
+    return replay(report, Change(shorter={call: call.duration for call in report.calls}))
 
 
 def framework_cut(report: Report, ns: int) -> Change:
     """Take ns off the framework's own time on the path, longest stretches first."""
-    shorter: dict[int, int] = {}
+    shorter: dict[Node, int] = {}
     own = [
         (p.duration, index, p.node)
         for index, (p, _) in enumerate(report.path)
@@ -78,7 +76,7 @@ def framework_cut(report: Report, ns: int) -> Change:
     ]
     for duration, _, node in sorted(own, key=lambda item: (-item[0], item[1])):
         cut = min(duration, ns)
-        shorter[id(node)] = shorter.get(id(node), 0) + cut
+        shorter[node] = shorter.get(node, 0) + cut
         ns -= cut
     return Change(shorter=shorter)
 
@@ -88,7 +86,7 @@ def _is_overhead(segment: SegmentKind, part: str | None) -> bool:
 
 
 def _duration(
-    node: Node, change: Change, groups: Mapping[int, tuple[Node, ...]], lasts: Mapping[int, int]
+    node: Node, change: Change, groups: Mapping[Node, tuple[Node, ...]], lasts: Mapping[Node, int]
 ) -> int:
     """A span's new duration from its children's. Children count as far as their parent contains
     them.
@@ -96,34 +94,34 @@ def _duration(
     children = [
         c for c in node.children if not c.background and c.end > node.start and c.start < node.end
     ]
-    ends: dict[int, int] = {}  # each child's new end, from the node's start
+    ends: dict[Node, int] = {}  # each child's new end, from the node's start
     done = _Done(children, node)
     for child in children:
-        group = groups.get(id(child))
+        group = groups.get(child)
         if group is not None and child is not group[0]:
             start = _start_in_group(child, group, ends, lasts, change.max_parallel)
         else:
             was, now = done.by(child.start, ends)
-            gapless = id(child) in change.removed or id(child) in change.at_once
+            gapless = child in change.removed or child in change.at_once
             start = now + (0 if gapless else max(child.start, node.start) - was)
         hidden = max(0, node.start - child.start) + max(0, child.end - node.end)
-        ends[id(child)] = max(0, start) + max(0, lasts[id(child)] - hidden)
+        ends[child] = max(0, start) + max(0, lasts[child] - hidden)
     was, now = done.by(node.end, ends)
-    return max(0, now + node.end - was - change.shorter.get(id(node), 0))
+    return max(0, now + node.end - was - change.shorter.get(node, 0))
 
 
 def _start_in_group(
     child: Node,
     group: tuple[Node, ...],
-    ends: Mapping[int, int],
-    lasts: Mapping[int, int],
+    ends: Mapping[Node, int],
+    lasts: Mapping[Node, int],
     lanes: int | None,
 ) -> int:
     """With the first of the group, or when one of the lanes falls free."""
-    earlier = sorted(ends[id(other)] for other in group[: group.index(child)])
+    earlier = sorted(ends[other] for other in group[: group.index(child)])
     if lanes is not None and len(earlier) >= lanes:
         return earlier[len(earlier) - lanes]
-    return ends[id(group[0])] - lasts[id(group[0])]
+    return ends[group[0]] - lasts[group[0]]
 
 
 class _Done:
@@ -137,16 +135,16 @@ class _Done:
         self.limit = node.end
         self.was, self.now = node.start, 0
 
-    def by(self, moment: int, ends: Mapping[int, int]) -> tuple[int, int]:
+    def by(self, moment: int, ends: Mapping[Node, int]) -> tuple[int, int]:
         """Moments come in order. A sibling whose new end is not known yet had not begun."""
         while (
             self.next < len(self.by_end)
             and min(self.by_end[self.next].end, self.limit) <= moment + TOUCH_NS
         ):
             sibling = self.by_end[self.next]
-            if id(sibling) not in ends:
+            if sibling not in ends:
                 break
             self.was = max(self.was, min(sibling.end, self.limit))
-            self.now = max(self.now, ends[id(sibling)])
+            self.now = max(self.now, ends[sibling])
             self.next += 1
         return self.was, self.now

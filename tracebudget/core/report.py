@@ -48,7 +48,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Report:
-    """One request, measured. `path` tiles [start, end); `turn_of` maps id(node) of steps to their
+    """One request, measured. `path` tiles [start, end); `turn_of` maps node of steps to their
     turn.
     """
 
@@ -57,9 +57,9 @@ class Report:
     turns: list[Turn]
     path: list[tuple[PathSlice, Turn | None]]
     steps: list[Node]
-    turn_of: dict[int, Turn | None]
+    turn_of: dict[Node, Turn | None]
     segments: dict[SegmentKind, int]  # ns of the path
-    critical: dict[int, int]  # id(node) -> ns of the path at or below it
+    critical: dict[Node, int]  # ns of the path at or below it
     busy: dict[SegmentKind, int]
     parts: dict[SegmentKind, dict[str, int | None]]
     profile: Profile | None
@@ -130,14 +130,14 @@ class PathIndex:
         return self.sums[segment][index] - inside
 
 
-def _subtree_sums(slices: Sequence[Slice], nodes: Sequence[Node]) -> dict[int, int]:
+def _subtree_sums(slices: Sequence[Slice], nodes: Sequence[Node]) -> dict[Node, int]:
     """How much of the path lies at or below each node. `nodes`: parents before children."""
-    sums: dict[int, int] = {}
+    sums: dict[Node, int] = {}
     for piece in slices:
-        sums[id(piece.node)] = sums.get(id(piece.node), 0) + piece.end - piece.start
+        sums[piece.node] = sums.get(piece.node, 0) + piece.end - piece.start
     for node in reversed(nodes):
-        if node.parent is not None and id(node) in sums:
-            sums[id(node.parent)] = sums.get(id(node.parent), 0) + sums[id(node)]
+        if node.parent is not None and node in sums:
+            sums[node.parent] = sums.get(node.parent, 0) + sums[node]
     return sums
 
 
@@ -194,19 +194,19 @@ def _settle(tree: Tree, profile: Profile | None) -> list[Run]:
 
 def _run_indices(
     runs: Sequence[Run], whole: PathIndex, attribution: Attribution, hulls: Hulls
-) -> dict[int, PathIndex]:
+) -> dict[Run, PathIndex]:
     """Each run's own walk. A run that lies on its surroundings' path in full shares theirs: the
     walk is the same.
     """
-    indices: dict[int, PathIndex] = {}
+    indices: dict[Run, PathIndex] = {}
     for run in runs:
-        around = indices[id(run.parent)] if run.parent is not None else whole
+        around = indices[run.parent] if run.parent is not None else whole
         top = run.top
-        if around.critical.get(id(top), 0) == top.duration:
-            indices[id(run)] = around
+        if around.critical.get(top, 0) == top.duration:
+            indices[run] = around
         else:
             walk = critical_path(top, hulls, top.start, top.end)
-            indices[id(run)] = PathIndex(walk, attribution, _subtree(top))
+            indices[run] = PathIndex(walk, attribution, _subtree(top))
     return indices
 
 
@@ -219,44 +219,44 @@ def _subtree(top: Node) -> list[Node]:
     return nodes
 
 
-def _list_turns(runs: Sequence[Run], indices: dict[int, PathIndex]) -> list[Turn]:
+def _list_turns(runs: Sequence[Run], indices: dict[Run, PathIndex]) -> list[Turn]:
     """All turns in order of start, a run's before those nested in it."""
-    depth: dict[int, int] = {}
+    depth: dict[Run, int] = {}
     turns: list[tuple[tuple[int, int, str, int], Turn]] = []
     for run in runs:
-        depth[id(run)] = 0 if run.parent is None else depth[id(run.parent)] + 1
+        depth[run] = 0 if run.parent is None else depth[run.parent] + 1
         for number, (start, end) in enumerate(
             zip(run.boundaries, run.boundaries[1:], strict=False)
         ):
-            turn = Turn(0, run, number, start, end, indices[id(run)].between(start, end))
-            turns.append(((start, depth[id(run)], run.top.id, number), turn))
+            turn = Turn(0, run, number, start, end, indices[run].between(start, end))
+            turns.append(((start, depth[run], run.top.id, number), turn))
     turns.sort(key=lambda pair: pair[0])
     for index, (_, turn) in enumerate(turns):
         turn.index = index
     return [turn for _, turn in turns]
 
 
-def _by_run(turns: Sequence[Turn]) -> dict[int, list[Turn]]:
-    by_run: dict[int, list[Turn]] = {}
+def _by_run(turns: Sequence[Turn]) -> dict[Run, list[Turn]]:
+    by_run: dict[Run, list[Turn]] = {}
     for turn in turns:
-        by_run.setdefault(id(turn.run), []).append(turn)
+        by_run.setdefault(turn.run, []).append(turn)
     for mine in by_run.values():
         mine.sort(key=lambda turn: turn.number)
         run = mine[0].run
         for call in run.calls:
-            mine[run.turn_of[id(call)]].calls.append(call)
+            mine[run.turn_of[call]].calls.append(call)
         for tool in run.tools:
-            mine[run.turn_of[id(tool)]].tools.append(tool)
+            mine[run.turn_of[tool]].tools.append(tool)
     return by_run
 
 
 def _cut_at_turns(
-    path: Sequence[PathSlice], runs_at: dict[int, Run | None], by_run: dict[int, list[Turn]]
+    path: Sequence[PathSlice], runs_at: dict[Node, Run | None], by_run: dict[Run, list[Turn]]
 ) -> list[tuple[PathSlice, Turn | None]]:
     """Each slice with the innermost turn open there, cut where that turn changes."""
     out: list[tuple[PathSlice, Turn | None]] = []
     for piece in path:
-        run = runs_at[id(piece.node)]
+        run = runs_at[piece.node]
         if run is None:
             out.append((piece, None))
             continue
@@ -268,7 +268,7 @@ def _cut_at_turns(
             out.append(
                 (
                     PathSlice(at, until, piece.segment, piece.part, piece.node),
-                    by_run[id(run)][number],
+                    by_run[run][number],
                 )
             )
             at = until
@@ -276,26 +276,24 @@ def _cut_at_turns(
 
 
 def _turns_of_steps(
-    steps: Sequence[Node], runs_at: dict[int, Run | None], by_run: dict[int, list[Turn]]
-) -> dict[int, Turn | None]:
+    steps: Sequence[Node], runs_at: dict[Node, Run | None], by_run: dict[Run, list[Turn]]
+) -> dict[Node, Turn | None]:
     """The turn of each step: that of the run strictly above it. None in the background and outside
     every run.
 
     A call or tool that is the whole request stands in its own turn; an agent that nobody called in
     none.
     """
-    turn_of: dict[int, Turn | None] = {}
+    turn_of: dict[Node, Turn | None] = {}
     for node in steps:
-        run = runs_at[id(node)]
+        run = runs_at[node]
         if run is not None and run.top is node and (run.parent is not None or _is_actor(node)):
             run = run.parent
         if run is None or node.background:
-            turn_of[id(node)] = None
+            turn_of[node] = None
         else:
-            number = run.turn_of.get(id(node))
-            turn_of[id(node)] = by_run[id(run)][
-                turn_at(run, node.start) if number is None else number
-            ]
+            number = run.turn_of.get(node)
+            turn_of[node] = by_run[run][turn_at(run, node.start) if number is None else number]
     return turn_of
 
 
@@ -304,27 +302,27 @@ def _is_actor(node: Node) -> bool:
 
 
 def _nest(
-    runs: Sequence[Run], by_run: dict[int, list[Turn]], turn_of: dict[int, Turn | None]
+    runs: Sequence[Run], by_run: dict[Run, list[Turn]], turn_of: dict[Node, Turn | None]
 ) -> None:
     """Tie nested runs to the turns that called them, and tell those how much of their time they
     gave away.
     """
-    away: dict[int, list[tuple[int, int]]] = {}
+    away: dict[Turn, list[tuple[int, int]]] = {}
     for run in runs:
         if run.parent is None:
             continue
-        parents = by_run[id(run.parent)]
-        caller = turn_of.get(id(run.top)) or parents[turn_at(run.parent, run.top.start)]
-        for turn in by_run[id(run)]:
+        parents = by_run[run.parent]
+        caller = turn_of.get(run.top) or parents[turn_at(run.parent, run.top.start)]
+        for turn in by_run[run]:
             turn.parent = caller
         for turn in parents:
             if turn.start < run.top.end and run.top.start < turn.end:
-                away.setdefault(id(turn), []).append(
+                away.setdefault(turn, []).append(
                     (max(run.top.start, turn.start), min(run.top.end, turn.end))
                 )
     for turns in by_run.values():
         for turn in turns:
-            turn.delegated_ns = union_ns(away.get(id(turn), ()))
+            turn.delegated_ns = union_ns(away.get(turn, ()))
 
 
 def union_ns(spans: Iterable[tuple[int, int]]) -> int:
@@ -348,18 +346,18 @@ def _busy(
     waited for.
     """
     seen = _clipped_to_parents(tree)
-    below: dict[int, list[tuple[int, int]]] = {}
+    below: dict[Node, list[tuple[int, int]]] = {}
     owners = [
-        node for node in tree.nodes if attribution.owner[id(node)] is node and not node.background
+        node for node in tree.nodes if attribution.owner[node] is node and not node.background
     ]
     for node in owners:
-        above = attribution.owner[id(node.parent)] if node.parent is not None else None
+        above = attribution.owner[node.parent] if node.parent is not None else None
         if node is not tree.root:
-            below.setdefault(id(above or tree.root), []).append(seen[id(node)])
+            below.setdefault(above or tree.root, []).append(seen[node])
     busy = dict.fromkeys(SEGMENTS, 0)
     for node in owners if tree.root in owners else [tree.root, *owners]:
-        start, end = seen[id(node)]
-        _add_busy(busy, node, end - start - union_ns(below.get(id(node), ())))
+        start, end = seen[node]
+        _add_busy(busy, node, end - start - union_ns(below.get(node, ())))
     critical = dict.fromkeys(SEGMENTS, 0)
     for piece, _ in path:
         critical[piece.segment] += piece.duration
@@ -368,13 +366,13 @@ def _busy(
     return {segment: max(busy[segment], critical[segment]) for segment in SEGMENTS}
 
 
-def _clipped_to_parents(tree: Tree) -> dict[int, tuple[int, int]]:
+def _clipped_to_parents(tree: Tree) -> dict[Node, tuple[int, int]]:
     """Each span's interval as far as all spans above it contain it."""
-    seen: dict[int, tuple[int, int]] = {}
+    seen: dict[Node, tuple[int, int]] = {}
     for node in tree.nodes:
-        above = seen[id(node.parent)] if node.parent is not None else (node.start, node.end)
+        above = seen[node.parent] if node.parent is not None else (node.start, node.end)
         start = min(max(node.start, above[0]), above[1])
-        seen[id(node)] = (start, max(start, min(node.end, above[1])))
+        seen[node] = (start, max(start, min(node.end, above[1])))
     return seen
 
 

@@ -27,14 +27,14 @@ class Run:
     top: Node
     calls: list[Node] = field(default_factory=list)
     tools: list[Node] = field(default_factory=list)
-    side_calls: set[int] = field(
+    side_calls: set[Node] = field(
         default_factory=set
     )  # ids of nodes below guardrails, retrievals, embeddings
     parent: Run | None = None
     boundaries: list[int] = field(
         default_factory=list
     )  # where turns begin, then the end of the run
-    turn_of: dict[int, int] = field(default_factory=dict)  # id(node) -> index within this run
+    turn_of: dict[Node, int] = field(default_factory=dict)  # index within this run
 
     @property
     def name(self) -> str:
@@ -46,41 +46,37 @@ def find_runs(tree: Tree) -> list[Run]:
     without a call has one run, the request.
     """
     tops = _tops(tree)
-    by_top: dict[int, Run] = {}
+    by_top: dict[Node, Run] = {}
     for node in tree.nodes:
         if node.step is not None and node.step.kind == StepKind.MODEL_CALL and not node.background:
-            top, side = tops[id(node)]
-            run = by_top.setdefault(id(top), Run(top))
+            top, side = tops[node]
+            run = by_top.setdefault(top, Run(top))
             run.calls.append(node)
             if side:
-                run.side_calls.add(id(node))
+                run.side_calls.add(node)
     if not by_top:
-        by_top[id(tree.root)] = Run(tree.root)
+        by_top[tree.root] = Run(tree.root)
     _fill(tree, by_top)
-    runs = [by_top[id(node)] for node in tree.nodes if id(node) in by_top]
+    runs = [by_top[node] for node in tree.nodes if node in by_top]
     for run in runs:
         run.calls.sort(key=Node.order)
         run.tools.sort(key=Node.order)
     return runs
 
 
-def _tops(tree: Tree) -> dict[int, tuple[Node, bool]]:
+def _tops(tree: Tree) -> dict[Node, tuple[Node, bool]]:
     """For each node: the span that would be its run, and whether it works beside the rounds
     (guardrail, ...).
 
     The nearest agent above; without one, the outermost workflow below the tool (or root) it runs
-    in; else that tool; else the request. `flows` carries that outermost workflow down, `tools` the
-    tool.
+    in; else that tool; else the request.
     """
-    answer: dict[int, tuple[Node, bool]] = {}
-    below: dict[
-        int, tuple[Node | None, Node | None, bool]
-    ] = {}  # (agent or outermost workflow, tool, side)
+    answer: dict[Node, tuple[Node, bool]] = {}
+    # for what is below a node: the agent or outermost workflow, the tool, whether it is a side job
+    below: dict[Node | None, tuple[Node | None, Node | None, bool]] = {None: (None, None, False)}
     for node in tree.nodes:
-        holder, tool, side = (
-            below[id(node.parent)] if node.parent is not None else (None, None, False)
-        )
-        answer[id(node)] = (holder or tool or tree.root, side)
+        holder, tool, side = below[node.parent]
+        answer[node] = (holder or tool or tree.root, side)
         kind = node.step.kind if node.step else None
         if kind == StepKind.AGENT:
             holder, side = node, False
@@ -90,16 +86,16 @@ def _tops(tree: Tree) -> dict[int, tuple[Node, bool]]:
             holder = node
         elif kind in SIDE:
             side = True
-        below[id(node)] = (holder, tool, side)
+        below[node] = (holder, tool, side)
     return answer
 
 
-def _fill(tree: Tree, by_top: dict[int, Run]) -> None:
+def _fill(tree: Tree, by_top: dict[Node, Run]) -> None:
     """Give each run its tools and its parent run; both belong to the nearest run strictly above."""
-    around: dict[int, Run | None] = {id(tree.root): None}
+    around: dict[Node, Run | None] = {tree.root: None}
     for node in tree.nodes:
-        run = by_top.get(id(node))
-        outside = around[id(node)]
+        run = by_top.get(node)
+        outside = around[node]
         if run is not None:
             run.parent = outside
         if (
@@ -110,16 +106,16 @@ def _fill(tree: Tree, by_top: dict[int, Run]) -> None:
         ):
             outside.tools.append(node)
         for child in node.children:
-            around[id(child)] = run or outside
+            around[child] = run or outside
 
 
-def innermost_runs(tree: Tree, runs: Iterable[Run]) -> dict[int, Run | None]:
+def innermost_runs(tree: Tree, runs: Iterable[Run]) -> dict[Node, Run | None]:
     """For each node, the nearest run at or above it."""
-    by_top = {id(run.top): run for run in runs}
-    answer: dict[int, Run | None] = {}
+    by_top = {run.top: run for run in runs}
+    answer: dict[Node, Run | None] = {}
     for node in tree.nodes:
-        above = answer[id(node.parent)] if node.parent is not None else None
-        answer[id(node)] = by_top.get(id(node), above)
+        above = answer[node.parent] if node.parent is not None else None
+        answer[node] = by_top.get(node, above)
     return answer
 
 

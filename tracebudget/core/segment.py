@@ -77,10 +77,10 @@ class Attribution:
     `innermost_runs`' answer.
     """
 
-    def __init__(self, tree: Tree, runs: Sequence[Run], runs_at: dict[int, Run | None]) -> None:
+    def __init__(self, tree: Tree, runs: Sequence[Run], runs_at: dict[Node, Run | None]) -> None:
         self.tree, self.runs, self.runs_at = tree, runs, runs_at
         self.owner, self.is_blind = _owners(tree)
-        self.marks = {id(run): list(_marks(run)) for run in runs}
+        self.marks = {run: list(_marks(run)) for run in runs}
         self.siblings = _run_edges(tree, runs)
 
     def attribute(self, slices: Sequence[Slice]) -> list[PathSlice]:
@@ -97,7 +97,7 @@ class Attribution:
         return out
 
     def _one(self, piece: Slice) -> Iterator[PathSlice]:
-        owner = self.owner[id(piece.node)]
+        owner = self.owner[piece.node]
         kind = owner.step.kind if owner is not None and owner.step is not None else None
         if owner is None or kind is None:
             yield from self._framework(piece, None)
@@ -122,11 +122,11 @@ class Attribution:
         ):
             yield PathSlice(piece.start, piece.end, SegmentKind.FRAMEWORK, "io", node)
             return
-        if id(owner or self.tree.root) in self.is_blind or node.is_placeholder:
+        if (owner or self.tree.root) in self.is_blind or node.is_placeholder:
             yield PathSlice(piece.start, piece.end, SegmentKind.FRAMEWORK, "unattributed", node)
             return
-        run = self.runs_at[id(node)]
-        marks = self.marks[id(run)] if run is not None else ()
+        run = self.runs_at[node]
+        marks = self.marks[run] if run is not None else ()
         for start, end, part in cut_by(marks, piece.start, piece.end):
             yield from (
                 self._between_runs(start, end, node)
@@ -138,7 +138,7 @@ class Attribution:
         """Time between two runs of one parent is a hand-off; more than half a minute of it a
         person's wait.
         """
-        edges = self.siblings.get(id(node))
+        edges = self.siblings.get(node)
         if edges is not None and _is_between(edges, start, end):
             is_idle = end - start > IDLE_NS and node is self.tree.root
             segment, part = (
@@ -162,31 +162,29 @@ def _joined(before: PathSlice, after: PathSlice) -> PathSlice:
     return PathSlice(before.start, after.end, before.segment, before.part, before.node)
 
 
-def _owners(tree: Tree) -> tuple[dict[int, Node | None], set[int]]:
+def _owners(tree: Tree) -> tuple[dict[Node, Node | None], set[Node]]:
     """For each node the nearest typed step at or above it, and the owners below which no model call
     is.
 
     A workflow that holds no model call owns nothing: inside a tool it is the tool's machinery.
     """
-    has_call: set[int] = set()
+    has_call: set[Node] = set()
     for node in reversed(tree.nodes):
         if node.step is not None and node.step.kind == StepKind.MODEL_CALL and not node.background:
-            has_call.add(id(node))
-        if id(node) in has_call and node.parent is not None:
-            has_call.add(id(node.parent))
-    owner: dict[int, Node | None] = {}
+            has_call.add(node)
+        if node in has_call and node.parent is not None:
+            has_call.add(node.parent)
+    owner: dict[Node, Node | None] = {}
     for node in tree.nodes:
-        above = owner[id(node.parent)] if node.parent is not None else None
+        above = owner[node.parent] if node.parent is not None else None
         kind = node.step.kind if node.step is not None else None
         claims = (
             kind is not None
             and kind not in CALMER
-            and (kind != StepKind.WORKFLOW or id(node) in has_call)
+            and (kind != StepKind.WORKFLOW or node in has_call)
         )
-        owner[id(node)] = node if claims else above
-    blind = {
-        id(n) for n in tree.nodes if id(n) not in has_call and (n is tree.root or _is_agent(n))
-    }
+        owner[node] = node if claims else above
+    blind = {n for n in tree.nodes if n not in has_call and (n is tree.root or _is_agent(n))}
     return owner, blind
 
 
@@ -266,9 +264,9 @@ def _marks(run: Run) -> Iterator[Mark]:
     calls: list[list[Node]] = [[] for _ in range(turns)]
     tools: list[list[Node]] = [[] for _ in range(turns)]
     for call in run.calls:
-        calls[run.turn_of[id(call)]].append(call)
+        calls[run.turn_of[call]].append(call)
     for tool in run.tools:
-        tools[run.turn_of[id(tool)]].append(tool)
+        tools[run.turn_of[tool]].append(tool)
     work_end = run.top.start
     for index in range(turns):
         yield from _sorted_apart(_turn_marks(run, index, calls[index], tools[index], work_end))
@@ -338,16 +336,16 @@ def _tools_missing(calls: list[Node], tools: list[Node], is_followed: bool) -> b
     return not tools or len(tools) < sum(len(step.tool_requests) for step in asked)
 
 
-def _run_edges(tree: Tree, runs: Sequence[Run]) -> dict[int, tuple[list[int], list[int]]]:
+def _run_edges(tree: Tree, runs: Sequence[Run]) -> dict[Node, tuple[list[int], list[int]]]:
     """For each span that holds several runs without being one: when runs below it ended, and when
     they started.
     """
-    tops = {id(run.top) for run in runs}
-    edges: dict[int, tuple[list[int], list[int]]] = {}
+    tops = {run.top for run in runs}
+    edges: dict[Node, tuple[list[int], list[int]]] = {}
     for run in runs:
         above = run.top.parent
-        while above is not None and id(above) not in tops:
-            ends, starts = edges.setdefault(id(above), ([], []))
+        while above is not None and above not in tops:
+            ends, starts = edges.setdefault(above, ([], []))
             ends.append(run.top.end)
             starts.append(run.top.start)
             above = above.parent

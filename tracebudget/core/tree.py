@@ -215,16 +215,16 @@ def _cut_cycles(nodes: list[Node], orphans: list[Node], notes: list[Note]) -> No
     """Cut each ring once, at its first node in order; its members are detached from what is
     counted.
     """
-    settled: set[int] = set()
+    settled: set[Node] = set()
     for node in nodes:
         trail: list[Node] = []
-        on_trail: set[int] = set()
+        on_trail: set[Node] = set()
         at: Node | None = node
-        while at is not None and id(at) not in settled and id(at) not in on_trail:
+        while at is not None and at not in settled and at not in on_trail:
             trail.append(at)
-            on_trail.add(id(at))
+            on_trail.add(at)
             at = at.parent
-        if at is not None and id(at) in on_trail:
+        if at is not None and at in on_trail:
             ring = trail[trail.index(at) :]
             first = min(ring, key=Node.order)
             first.parent, first.detached = None, True
@@ -363,11 +363,11 @@ def _mend_skew(tree: Tree) -> None:
     offsets = _offsets(tree)
     if not offsets:
         return
-    shift_of: dict[int, int] = {}
+    shift_of: dict[Node, int] = {}
     for node in tree.nodes:
         if node.parent is not None:
-            shift = shift_of.get(id(node.parent), 0) + offsets.get(_crossing(node), 0)
-            shift_of[id(node)] = shift
+            shift = shift_of.get(node.parent, 0) + offsets.get(_crossing(node), 0)
+            shift_of[node] = shift
             node.start, node.end = node.start + shift, node.end + shift
 
 

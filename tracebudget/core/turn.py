@@ -23,7 +23,7 @@ def group_turns(tree: Tree, run: Run) -> None:
     inside = [min(max(call.start, start), end) for call in openers[1:]]
     run.boundaries = [start, *inside, end]
     for node in (*run.calls, *run.tools):
-        run.turn_of[id(node)] = turn_at(run, node.start)
+        run.turn_of[node] = turn_at(run, node.start)
     _note_explicit_turns(tree, run)
 
 
@@ -44,7 +44,7 @@ def _openers(run: Run) -> list[Node]:
         sweep.advance(call)
         if sweep.repeats_failed(call):
             call.attempt = sweep.last.attempt + 1 if sweep.last is not None else 0
-        elif id(call) not in run.side_calls and (not openers or sweep.opens(call)):
+        elif call not in run.side_calls and (not openers or sweep.opens(call)):
             openers.append(call)
             sweep.begin_turn()
         sweep.take(call)
@@ -85,7 +85,7 @@ class _Sweep:
         if last is None or last.step is None or not last.step.is_error or last.end > call.start:
             return False
         tool_since = self.next_tool > 0 and self.tools[self.next_tool - 1].start >= last.end
-        return not tool_since and id(last) not in self.side_calls
+        return not tool_since and last not in self.side_calls
 
     def opens(self, call: Node) -> bool:
         """Every earlier call has ended, or the current turn's tools have."""

@@ -83,10 +83,11 @@ def context_growth(case: Case) -> Iterator[Finding | Unknown]:
 def _growth(case: Case, calls: list[Node], run: Run, ttft_before: int, ttft_after: int) -> Finding:
     per_token = slope_ns(case) or 0.0
     base = calls[0].facts.tokens.uncached_input or 0
-    extra = {id(c): max(0, (c.facts.tokens.uncached_input or 0) - base) for c in calls}
+    extra = {c: max(0, (c.facts.tokens.uncached_input or 0) - base) for c in calls}
     change = Change(
         shorter={
-            key: min(round(per_token * tokens), _ttft(calls, key)) for key, tokens in extra.items()
+            call: min(round(per_token * tokens), known_ttft_ns(call) or 0)
+            for call, tokens in extra.items()
         }
     )
     tokens = calls[-1].facts.tokens
@@ -94,7 +95,7 @@ def _growth(case: Case, calls: list[Node], run: Run, ttft_before: int, ttft_afte
         case,
         "context_growth",
         calls,
-        turn=case.report.turn_of[id(calls[-1])],
+        turn=case.report.turn_of[calls[-1]],
         saving_ns=saving_ns(case.report, change),
         turns=len(calls),
         first_input_tokens=calls[0].facts.tokens.input,
@@ -107,16 +108,12 @@ def _growth(case: Case, calls: list[Node], run: Run, ttft_before: int, ttft_afte
     )
 
 
-def _ttft(calls: Sequence[Node], key: int) -> int:
-    return next((known_ttft_ns(call) or 0 for call in calls if id(call) == key), 0)
-
-
 def _turns_by_run(report: Report) -> Iterator[tuple[Run, list[Turn]]]:
-    by_run: dict[int, list[Turn]] = {}
+    by_run: dict[Run, list[Turn]] = {}
     for turn in report.turns:
-        by_run.setdefault(id(turn.run), []).append(turn)
+        by_run.setdefault(turn.run, []).append(turn)
     for run in report.runs:
-        yield run, by_run.get(id(run), [])
+        yield run, by_run.get(run, [])
 
 
 @detector("prefix_cache_unused", step=4)
@@ -158,7 +155,7 @@ def _cache_unused(case: Case, run: Run, missed: list[tuple[Node, int, int]]) -> 
     per_token = slope_ns(case)
     change = Change(
         shorter={
-            id(call): min(round((per_token or 0) * tokens), known_ttft_ns(call) or call.duration)
+            call: min(round((per_token or 0) * tokens), known_ttft_ns(call) or call.duration)
             for call, tokens, _ in missed
         }
     )
@@ -166,7 +163,7 @@ def _cache_unused(case: Case, run: Run, missed: list[tuple[Node, int, int]]) -> 
         case,
         "prefix_cache_unused",
         [call for call, _, _ in missed],
-        turn=case.report.turn_of[id(missed[0][0])],
+        turn=case.report.turn_of[missed[0][0]],
         saving_ns=saving_ns(case.report, change) if per_token is not None else None,
         calls=len(missed),
         repeated_tokens=sum(tokens for _, tokens, _ in missed),
@@ -200,7 +197,7 @@ def tool_result_inflates_context(case: Case) -> Iterator[Finding]:
                 "tool_result_inflates_context",
                 [turn.tools[0], calls[1]],
                 turn=following,
-                saving_ns=saving_ns(case.report, Change(shorter={id(calls[1]): cut}))
+                saving_ns=saving_ns(case.report, Change(shorter={calls[1]: cut}))
                 if per_token is not None
                 else None,
                 tool=turn.tools[0].step.name,

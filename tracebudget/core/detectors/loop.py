@@ -140,8 +140,8 @@ def network_gap(case: Case) -> Iterator[Finding | Unknown]:
                 case,
                 "network_gap",
                 [call],
-                turn=case.report.turn_of[id(call)],
-                saving_ns=saving_ns(case.report, Change(shorter={id(call): gap})),
+                turn=case.report.turn_of[call],
+                saving_ns=saving_ns(case.report, Change(shorter={call: gap})),
                 client_ns=call.duration,
                 server_ns=call.duration - gap,
                 gap_ns=gap,
@@ -161,7 +161,7 @@ def handoff_gap(case: Case) -> Iterator[Finding]:
             and piece.duration > GAP_SHARE * active_ns(report)
         ):
             before = _neighbours(report, piece.start, piece.end)
-            change = Change(shorter={id(piece.node): piece.duration})
+            change = Change(shorter={piece.node: piece.duration})
             yield performance(
                 case,
                 "handoff_gap",

@@ -46,7 +46,7 @@ def double_generation(case: Case) -> Iterator[Finding | Unknown]:
     """Streaming looked good, the final answer came late: it was generated twice (T-3)."""
     calls = judged_calls(case.report)
     starts = sorted(tool.start for tool in case.report.tools)
-    run_of = {id(call): run for run in case.report.runs for call in run.calls}
+    run_of = {call: run for run in case.report.runs for call in run.calls}
     for index, second in enumerate(calls):
         for first in reversed(calls[max(0, index - LOOK_BACK) : index]):
             same = _same_prompt(first, second, run_of)
@@ -60,12 +60,12 @@ def double_generation(case: Case) -> Iterator[Finding | Unknown]:
             if not proven and _is_sampling(calls, second, run_of):
                 yield Unknown("streaming_not_proven")
                 break
-            change = Change(removed=frozenset({id(second)}))
+            change = Change(removed=frozenset({second}))
             yield performance(
                 case,
                 "double_generation",
                 [first, second],
-                turn=case.report.turn_of[id(second)],
+                turn=case.report.turn_of[second],
                 saving_ns=saving_ns(case.report, change),
                 second_ns=second.duration,
                 gap_ns=max(0, second.start - first.end),
@@ -75,7 +75,7 @@ def double_generation(case: Case) -> Iterator[Finding | Unknown]:
             break
 
 
-def _same_prompt(first: Node, second: Node, run_of: dict[int, Run]) -> str | None:
+def _same_prompt(first: Node, second: Node, run_of: dict[Node, Run]) -> str | None:
     """By "prompt" or by "tokens" one call repeats another's question; None: it does not, or nothing
     tells.
     """
@@ -85,7 +85,7 @@ def _same_prompt(first: Node, second: Node, run_of: dict[int, Run]) -> str | Non
     prompts = [call.step.prompt if call.step is not None else None for call in (first, second)]
     if prompts[0] is not None and prompts[1] is not None:
         return "prompt" if prompts[0][-1] == prompts[1][-1] else None
-    same_run = run_of.get(id(first)) is run_of.get(id(second))
+    same_run = run_of.get(first) is run_of.get(second)
     same_model = first.facts.model == second.facts.model
     return "tokens" if one is not None and one == two and same_run and same_model else None
 
@@ -106,7 +106,7 @@ def _could_be_stream_then_not(first: Node, second: Node) -> bool:
     return first.facts.streamed is not False and second.facts.streamed is not True
 
 
-def _is_sampling(calls: Sequence[Node], call: Node, run_of: dict[int, Run]) -> bool:
+def _is_sampling(calls: Sequence[Node], call: Node, run_of: dict[Node, Run]) -> bool:
     return (
         sum(1 for other in calls if other is call or _same_prompt(other, call, run_of) is not None)
         >= SAMPLING
@@ -118,23 +118,23 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
     """The model was asked again since the arguments it had written for a tool were no JSON."""
     calls = judged_calls(case.report)
     next_in_run = {
-        id(a): b for run in case.report.runs for a, b in zip(run.calls, run.calls[1:], strict=False)
+        a: b for run in case.report.runs for a, b in zip(run.calls, run.calls[1:], strict=False)
     }
     for index, first in enumerate(calls):
         later = (call for call in calls[index + 1 :] if call.start >= first.end)
-        second = next_in_run.get(id(first)) or next(later, None)
+        second = next_in_run.get(first) or next(later, None)
         between = _tools_between(case, first, second) if second is not None else []
         if first.step is None or second is None or not all(map(failed, between)):
             continue
         bad = [tool for tool in between if refused_arguments(tool)]
         unparsed = [request for request in first.step.tool_requests if not request.parsed]
         if bad or unparsed:
-            change = Change(removed=frozenset(map(id, (second, *between))))
+            change = Change(removed=frozenset((second, *between)))
             yield performance(
                 case,
                 "malformed_tool_arguments",
                 [first, *bad, second],
-                turn=case.report.turn_of[id(first)],
+                turn=case.report.turn_of[first],
                 saving_ns=saving_ns(case.report, change),
                 repeat_ns=second.duration,
                 tools=sorted(
@@ -145,7 +145,7 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
 
 def _tools_between(case: Case, first: Node, second: Node) -> list[Node]:
     """The tools of the first call's turn that started before the second call."""
-    turn = case.report.turn_of[id(first)]
+    turn = case.report.turn_of[first]
     return (
         [tool for tool in turn.tools if first.start <= tool.start < second.start]
         if turn is not None
@@ -172,13 +172,13 @@ def model_retry(case: Case) -> Iterator[Finding]:
 
 def _visible_retry(case: Case, failed_calls: list[Node], calls: Sequence[Node]) -> Finding:
     after = [call for call in calls if call.attempt > 0]
-    change = Change(removed=frozenset(map(id, failed_calls)), at_once=frozenset(map(id, after)))
+    change = Change(removed=frozenset(failed_calls), at_once=frozenset(after))
     failed_ns = sum(call.duration for call in failed_calls)
     return performance(
         case,
         "model_retry",
         [*failed_calls, after[-1]],
-        turn=case.report.turn_of[id(failed_calls[0])],
+        turn=case.report.turn_of[failed_calls[0]],
         saving_ns=saving_ns(case.report, change),
         failed=len(failed_calls),
         failed_ns=failed_ns,
@@ -198,8 +198,8 @@ def _hidden_retry(case: Case, call: Node) -> Iterator[Finding]:
             case,
             "model_retry",
             [call],
-            turn=case.report.turn_of[id(call)],
-            saving_ns=saving_ns(case.report, Change(shorter={id(call): lost})),
+            turn=case.report.turn_of[call],
+            saving_ns=saving_ns(case.report, Change(shorter={call: lost})),
             failed=len(bad),
             failed_ns=sum(attempt.duration for attempt in bad),
             wait_ns=lost - sum(a.duration for a in attempts[:-1]),
@@ -211,8 +211,8 @@ def _hidden_retry(case: Case, call: Node) -> Iterator[Finding]:
             case,
             "model_retry",
             [call],
-            turn=case.report.turn_of[id(call)],
-            saving_ns=saving_ns(case.report, Change(shorter={id(call): lost})) if known else None,
+            turn=case.report.turn_of[call],
+            saving_ns=saving_ns(case.report, Change(shorter={call: lost})) if known else None,
             failed=facts.attempts - 1,
         )
 
@@ -237,8 +237,8 @@ def queueing(case: Case) -> Iterator[Finding]:
                 case,
                 "queueing",
                 [call],
-                turn=case.report.turn_of[id(call)],
-                saving_ns=saving_ns(case.report, Change(shorter={id(call): queue})),
+                turn=case.report.turn_of[call],
+                saving_ns=saving_ns(case.report, Change(shorter={call: queue})),
                 queue_ns=queue,
                 ttft_ns=ttft,
             )
@@ -249,12 +249,12 @@ def queueing(case: Case) -> Iterator[Finding]:
             and not node.background
             and node.duration > QUEUE_NS
         ):
-            change = Change(removed=frozenset({id(node)}))
+            change = Change(removed=frozenset({node}))
             yield performance(
                 case,
                 "queueing",
                 [node],
-                turn=case.report.turn_of[id(node)],
+                turn=case.report.turn_of[node],
                 saving_ns=saving_ns(case.report, change),
                 queue_ns=node.duration,
                 ttft_ns=None,
@@ -278,8 +278,8 @@ def slow_first_token(case: Case) -> Iterator[Finding | Unknown]:
                 case,
                 "slow_first_token",
                 [call],
-                turn=case.report.turn_of[id(call)],
-                saving_ns=saving_ns(case.report, Change(shorter={id(call): ttft - limit})),
+                turn=case.report.turn_of[call],
+                saving_ns=saving_ns(case.report, Change(shorter={call: ttft - limit})),
                 ttft_ns=ttft,
                 limit_ns=limit,
                 uncached_tokens=tokens,
@@ -301,8 +301,8 @@ def slow_decode(case: Case) -> Iterator[Finding]:
                 case,
                 "slow_decode",
                 [call],
-                turn=case.report.turn_of[id(call)],
-                saving_ns=saving_ns(case.report, Change(shorter={id(call): excess})),
+                turn=case.report.turn_of[call],
+                saving_ns=saving_ns(case.report, Change(shorter={call: excess})),
                 tpot_ns=tpot,
                 limit_ns=limit,
                 output_tokens=output,
@@ -323,8 +323,8 @@ def decode_stutter(case: Case) -> Iterator[Finding]:
                 case,
                 "decode_stutter",
                 [call],
-                turn=case.report.turn_of[id(call)],
-                saving_ns=saving_ns(case.report, Change(shorter={id(call): excess})),
+                turn=case.report.turn_of[call],
+                saving_ns=saving_ns(case.report, Change(shorter={call: excess})),
                 median_gap_ns=usual,
                 p95_gap_ns=p95,
                 gaps=len(gaps),

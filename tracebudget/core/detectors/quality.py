@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tracebudget.core.budget import judged_calls
-from tracebudget.core.report import Report
+from tracebudget.core.report import Report, Turn
 from tracebudget.core.tree import Node, Note
 
 MS = 1_000_000
@@ -27,17 +27,17 @@ def quality_notes(report: Report) -> Iterator[Note]:
 
 def _untraced_tools(report: Report) -> Iterator[Note]:
     asking = {
-        id(turn): tuple(call.id for call in turn.calls if _asks(call))
+        turn: tuple(call.id for call in turn.calls if _asks(call))
         for turn in report.turns
         if not turn.tools
     }
-    gaps: dict[int, int] = {}
+    gaps: dict[Turn, int] = {}
     for piece, turn in report.path:
         if turn is not None and piece.part == "unattributed":
-            gaps[id(turn)] = gaps.get(id(turn), 0) + piece.duration
-    for turn_id, ids in asking.items():
+            gaps[turn] = gaps.get(turn, 0) + piece.duration
+    for turn, ids in asking.items():
         if ids:
-            yield Note("tools_not_traced", ids, {"unattributed_ns": gaps.get(turn_id, 0)})
+            yield Note("tools_not_traced", ids, {"unattributed_ns": gaps.get(turn, 0)})
 
 
 def _asks(call: Node) -> bool:

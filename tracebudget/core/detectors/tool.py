@@ -114,12 +114,12 @@ def repeated_tool_call(case: Case) -> Iterator[Finding | Unknown]:
     for tools in sorted(groups, key=lambda group: group[0].order()):
         name, repeats = name_of(tools[0]), _repeats(tools, ttl)
         if repeats:
-            change = Change(removed=frozenset(map(id, repeats)))
+            change = Change(removed=frozenset(repeats))
             yield performance(
                 case,
                 "repeated_tool_call",
                 [tools[0], *repeats],
-                turn=case.report.turn_of[id(repeats[0])],
+                turn=case.report.turn_of[repeats[0]],
                 saving_ns=saving_ns(case.report, change),
                 tool=name,
                 calls=len(tools),
@@ -171,8 +171,8 @@ def tool_timeout(case: Case) -> Iterator[Finding]:
                 case,
                 "tool_timeout",
                 [tool],
-                turn=case.report.turn_of[id(tool)],
-                saving_ns=saving_ns(case.report, Change(removed=frozenset({id(tool)}))),
+                turn=case.report.turn_of[tool],
+                saving_ns=saving_ns(case.report, Change(removed=frozenset({tool}))),
                 tool=name_of(tool),
                 duration_ns=tool.duration,
                 limit_ns=case.declared.tool_timeout_ns,
@@ -224,15 +224,15 @@ def refused_arguments(tool: Node) -> bool:
 
 
 def _retry(case: Case, before: Node, tool: Node) -> Finding:
-    same_turn = case.report.turn_of[id(before)] is case.report.turn_of[id(tool)]
+    same_turn = case.report.turn_of[before] is case.report.turn_of[tool]
     change = Change(
-        removed=frozenset({id(before)}), at_once=frozenset({id(tool)}) if same_turn else frozenset()
+        removed=frozenset({before}), at_once=frozenset({tool}) if same_turn else frozenset()
     )
     return performance(
         case,
         "tool_retry",
         [before, tool],
-        turn=case.report.turn_of[id(before)],
+        turn=case.report.turn_of[before],
         saving_ns=saving_ns(case.report, change),
         tool=name_of(tool),
         failed_ns=before.duration,
