@@ -12,7 +12,8 @@ from ingest.errors import OtlpError
 
 GZIP_MAGIC = b"\x1f\x8b"
 CHUNK_BYTES = 64 * 1024
-GZIP_OR_ZLIB = zlib.MAX_WBITS | 32  # zlib looks at the header and takes either
+MAX_MEMBERS = 100  # real senders write one; a million empty ones would keep a process busy
+GZIP = zlib.MAX_WBITS | 16
 RAW_DEFLATE = -zlib.MAX_WBITS  # what some senders mean by "deflate", against RFC 9110
 
 
@@ -23,12 +24,17 @@ class Readable(Protocol):
 def read_body(request: HttpRequest) -> bytes:
     """The inflated body. OtlpError: 400 broken, 413 above a cap, 415 unknown encoding."""
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in {"", "identity", "gzip", "x-gzip", "deflate"}:
-        raise OtlpError(
-            415, f"Content-Encoding {encoding!r} is not supported: send gzip, deflate or none."
-        )
-    wire = read_capped(request)
-    return wire if encoding in {"", "identity"} else inflate(wire, cap=settings.MAX_INFLATED_BYTES)
+    if encoding in {"", "identity"}:
+        return read_capped(request)
+    if encoding == "deflate":
+        wire = read_capped(request)
+        window = zlib.MAX_WBITS if _has_zlib_header(wire) else RAW_DEFLATE
+        return inflate(wire, window=window, cap=settings.MAX_INFLATED_BYTES)
+    if encoding in {"gzip", "x-gzip"}:
+        return inflate(read_capped(request), window=GZIP, cap=settings.MAX_INFLATED_BYTES)
+    raise OtlpError(
+        415, f"Content-Encoding {encoding!r} is not supported: send gzip, deflate or none."
+    )
 
 
 def read_capped(request: HttpRequest) -> bytes:
@@ -52,11 +58,14 @@ def read_capped(request: HttpRequest) -> bytes:
     return b"".join(chunks)
 
 
-def inflate(wire: bytes, *, cap: int) -> bytes:
-    """Undo gzip (of one or more members) or deflate; stops once the result passes `cap` bytes."""
+def inflate(wire: bytes, *, window: int, cap: int) -> bytes:
+    """Undo gzip (of one or more members) or deflate; stops once the result passes `cap` bytes.
+
+    `window` is zlib's `wbits`, which also says which of the formats it is.
+    """
     whole = b""
-    while True:
-        inflater = zlib.decompressobj(GZIP_OR_ZLIB if _has_header(wire) else RAW_DEFLATE)
+    for _ in range(MAX_MEMBERS):
+        inflater = zlib.decompressobj(window)
         try:
             whole += inflater.decompress(wire, cap + 1 - len(whole))
         except zlib.error as error:
@@ -68,12 +77,13 @@ def inflate(wire: bytes, *, cap: int) -> bytes:
         wire = inflater.unused_data
         if not wire:
             return whole
+    raise OtlpError(400, f"The compressed body has more than {MAX_MEMBERS} members.")
 
 
-def _has_header(wire: bytes) -> bool:
-    """gzip's magic, or a zlib header: the method, and a checksum over both bytes."""
-    is_zlib = wire[:1] != b"" and wire[0] & 0x0F == zlib.DEFLATED
-    return wire[:2] == GZIP_MAGIC or (is_zlib and int.from_bytes(wire[:2], "big") % 31 == 0)
+def _has_zlib_header(wire: bytes) -> bool:
+    """The method, and a checksum over both bytes."""
+    head = int.from_bytes(wire[:2], "big")
+    return head >> 8 & 0x0F == zlib.DEFLATED and head % 31 == 0
 
 
 def _stream(request: HttpRequest) -> Readable:
@@ -93,7 +103,5 @@ def _declared_length(request: HttpRequest) -> int | None:
 
 
 def _too_large(setting: str, cap: int) -> OtlpError:
-    return OtlpError(
-        413,
-        f"The body is larger than {setting}, {cap} bytes. Send smaller batches or raise it.",
-    )
+    limit = f"TRACEBUDGET_{setting}, {cap} bytes"
+    return OtlpError(413, f"The body is larger than {limit}. Send smaller batches or raise it.")

@@ -61,7 +61,7 @@ class Export:
         """What to tell the sender in one line, "" when all is well."""
         sentences = []
         if self.refused:
-            sentences.append(f"{self.refused.total()} spans refused: {_counted(self.refused)}.")
+            sentences.append(f"Spans refused: {_counted(self.refused)}.")
         if self.repaired:
             sentences.append(f"Repaired: {_counted(self.repaired)}.")
         return " ".join(sentences)
@@ -140,11 +140,15 @@ def _check_times(start_ns: int, end_ns: int, latest_ns: int) -> None:
     if start_ns > MAX_TIME_NS or end_ns > MAX_TIME_NS:
         raise Refused("a time lies beyond the year 2262")
     if start_ns > latest_ns or end_ns > latest_ns:
-        raise Refused("a time lies in the future (MAX_FUTURE_SECONDS): wrong unit or wrong clock")
+        raise Refused(
+            "a time lies in the future (TRACEBUDGET_MAX_FUTURE_SECONDS): wrong unit or wrong clock"
+        )
 
 
 def _trace_id(raw: bytes) -> str:
     """Hex. The 64-bit id of an older system is padded on the left, as W3C Trace Context asks."""
+    if not raw:
+        raise Refused("traceId is missing")
     raw = raw.rjust(TRACE_ID_BYTES, b"\0") if len(raw) == TRACE_ID_BYTES // 2 else raw
     if len(raw) != TRACE_ID_BYTES:
         raise Refused(f"traceId must be 16 bytes, not {len(raw)}")
@@ -154,6 +158,8 @@ def _trace_id(raw: bytes) -> str:
 
 
 def _span_id(raw: bytes) -> str:
+    if not raw:
+        raise Refused("spanId is missing")
     if len(raw) != SPAN_ID_BYTES:
         raise Refused(f"spanId must be 8 bytes, not {len(raw)}")
     if raw == NO_SPAN:

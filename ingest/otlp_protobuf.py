@@ -42,9 +42,7 @@ def _repaired(body: bytes) -> ExportTraceServiceRequest:
         _mend(lenient)
         return ExportTraceServiceRequest.FromString(lenient.SerializeToString())
     except DecodeError as error:
-        raise OtlpError(
-            400, f"The body is no ExportTraceServiceRequest in protobuf: {error}."
-        ) from error
+        raise OtlpError(400, "The body is no ExportTraceServiceRequest in protobuf.") from error
 
 
 def _mend(message: Message) -> None:

@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 Clock = Callable[[], datetime]
 AppsOfProjects = Mapping[int, Apps]
 
+# A batch takes a fraction of this. Where one trace takes seconds, the answers to its neighbours
+# must not wait with it until their leases run out.
+SAVE_EVERY = timedelta(seconds=2)
 GIVEN_UP = (
     "Given up: the worker ended each time it analysed this trace. New spans make it due again."
 )
@@ -46,8 +49,13 @@ def analyze_due(clock: Clock) -> int:
 def _work_off(claims: Sequence[Claim], clock: Clock) -> None:
     payloads = store.load_batches(claims)
     apps = store.load_apps(claim.project_id for claim in claims)
-    fresh = [claim for claim in claims if not claim.attempts]
-    _save([_answer(claim, payloads[claim.id], apps) for claim in fresh], now=clock())
+    answers, saved_at = [], clock()
+    for claim in (claim for claim in claims if not claim.attempts):
+        answers.append(_answer(claim, payloads[claim.id], apps))
+        if clock() - saved_at > SAVE_EVERY:
+            _save(answers, now=clock())
+            answers, saved_at = [], clock()
+    _save(answers, now=clock())
     for suspect in (claim for claim in claims if claim.attempts):
         store.note_attempt(suspect)
         _save([_answer(suspect, payloads[suspect.id], apps)], now=clock())

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.test import RequestFactory
 from pytest_django import Settings
 
-from ingest.body import inflate, read_body
+from ingest.body import GZIP, inflate, read_body
 from ingest.errors import OtlpError
 
 MIB = 1024 * 1024
@@ -73,6 +73,10 @@ def test_unknown_encoding_is_415(encoding: str) -> None:
 )
 def test_broken_gzip_is_400(wire: bytes) -> None:
     assert refusal(post(wire, "gzip")).status == 400
+
+
+def test_broken_deflate_is_400() -> None:
+    assert refusal(post(b"plain text", "deflate")).status == 400
 
 
 def test_body_above_the_cap_is_413_and_names_the_setting(settings: Settings) -> None:
@@ -148,8 +152,14 @@ def test_bomb_is_refused_with_flat_memory(settings: Settings) -> None:
     assert peak < 8 * MIB
 
 
+def test_a_million_members_end_quickly() -> None:
+    error = refusal(post(gzip.compress(b"") * 1000, "gzip"))
+    assert error.status == 400
+    assert "members" in error.message
+
+
 def test_cap_counts_all_members_together() -> None:
     members = gzip.compress(b"12345") * 2
-    assert inflate(members, cap=10) == b"1234512345"
+    assert inflate(members, window=GZIP, cap=10) == b"1234512345"
     with pytest.raises(OtlpError):
-        inflate(members, cap=9)
+        inflate(members, window=GZIP, cap=9)

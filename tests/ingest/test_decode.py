@@ -121,10 +121,10 @@ def set_times(start_ns: int, end_ns: int) -> Change:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (set_trace_id(b""), "traceId must be 16 bytes, not 0"),
+        (set_trace_id(b""), "traceId is missing"),
         (set_trace_id(bytes(16)), "traceId is all zeros"),
         (set_trace_id(b"x" * 15), "traceId must be 16 bytes, not 15"),
-        (set_span_id(b""), "spanId must be 8 bytes, not 0"),
+        (set_span_id(b""), "spanId is missing"),
         (set_span_id(bytes(8)), "spanId is all zeros"),
         (set_span_id(b"x" * 9), "spanId must be 8 bytes, not 9"),
         (set_parent_id(b"x" * 7), "parentSpanId must be 8 bytes, not 7"),
@@ -140,7 +140,7 @@ def test_a_bad_span_is_refused_with_a_reason_and_its_neighbour_stays(
     export = decoded(change, lambda _: None)
     assert len(export.spans) == 1
     assert export.refused == {reason: 1}
-    assert export.message() == f"1 spans refused: 1 x {reason}."
+    assert export.message() == f"Spans refused: 1 x {reason}."
 
 
 def test_future_is_refused_beyond_the_limit() -> None:

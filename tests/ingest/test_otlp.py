@@ -112,7 +112,7 @@ def test_success_is_an_empty_message_in_the_type_of_the_request() -> None:
 
 def test_refused_spans_are_told_in_both_types() -> None:
     in_json, in_protobuf = (door.export_response(REFUSED, kind) for kind in (JSON, PROTOBUF))
-    message = "2 spans refused: 2 x traceId is not hex."
+    message = "Spans refused: 2 x traceId is not hex."
     partial = ExportTraceServiceResponse.FromString(in_protobuf.content).partial_success
     assert json.loads(in_json.content) == {
         "partialSuccess": {"rejectedSpans": "2", "errorMessage": message}

@@ -77,7 +77,7 @@ def test_ids_are_hex_in_either_case_or_base64(field: str, text: str | None, expe
         ({"traceId": "0" * 30 + "1g"}, "traceId is not hex"),
         ({"traceId": "ab" * 12}, "traceId must be 16 bytes, not 12"),
         ({"traceId": 7}, "traceId is no text"),
-        ({"traceId": ...}, "traceId must be 16 bytes, not 0"),
+        ({"traceId": ...}, "traceId is missing"),
         ({"spanId": "abc"}, "spanId is not hex"),
         ({"spanId": "*" * 11 + "="}, "spanId is not hex"),
         ({"startTimeUnixNano": "yesterday"}, "startTimeUnixNano is no whole number"),

@@ -272,6 +272,25 @@ def test_a_value_that_the_database_refuses_fails_its_own_trace_only(
 # --- cost ---
 
 
+def test_a_slow_trace_does_not_hold_the_answers_to_its_neighbours(
+    project: models.Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each trace takes three seconds here; the second finds the first one's answer saved."""
+    now = LATER
+    saved = []
+
+    def slow() -> None:
+        nonlocal now
+        now += 3 * SECOND
+        saved.append(models.Analysis.objects.count())
+
+    poison(monkeypatch, slow)
+    for number in (1, 2, 3):
+        arrive(project, [span(trace=number, name="poison")])
+    pipeline.analyze_due(lambda: now)
+    assert saved == [0, 1, 2]
+
+
 def test_the_time_slice_ends_the_run(project: models.Project, settings: Settings) -> None:
     settings.ANALYZE_BATCH, settings.ANALYZE_SLICE_SECONDS = 1, 10
     for number in range(1, 6):
