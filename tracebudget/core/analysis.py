@@ -103,8 +103,8 @@ def iso_time(unix_ns: int) -> str:
 
 def _segments(report: Report) -> dict[str, Any]:
     return {
-        segment.value: {
-            "critical_ns": report.critical_ns(segment),
+        segment: {
+            "critical_ns": report.segments[segment],
             "busy_ns": report.busy[segment],
             "parts": report.parts[segment],
         }
@@ -122,7 +122,7 @@ def _turn(turn: Turn, report: Report) -> dict[str, Any]:
         "duration_ns": turn.duration,
         "on_path_ns": turn.on_path_ns,
         "delegated_ns": turn.delegated_ns,
-        "segments": {segment.value: turn.segments[segment] for segment in SEGMENTS},
+        "segments": {segment: turn.segments[segment] for segment in SEGMENTS},
     }
 
 
@@ -131,7 +131,7 @@ def _step(node: Node, report: Report) -> dict[str, Any]:
     assert step is not None
     row: dict[str, Any] = {
         "span_id": node.id,
-        "kind": step.kind.value,
+        "kind": step.kind,
         "turn": turn.index if turn is not None else None,
         "name": step.name,
     }
@@ -157,7 +157,7 @@ def _model_fields(node: Node) -> dict[str, Any]:
         "provider": facts.provider,
         "streamed": facts.streamed,
         "ttft_ns": ttft.ns,
-        "ttft_source": ttft.source.value,
+        "ttft_source": ttft.source,
         "ttft_is_bound": ttft.is_bound,
         "ttft_from": ttft.where if ttft.source != TtftSource.UNKNOWN else None,
         "first_visible_ns": ttft.first_visible_ns,
@@ -175,7 +175,7 @@ def _path_slice(piece: PathSlice, turn: Turn | None, report: Report) -> dict[str
     return {
         "start_ns": piece.start - report.start,
         "duration_ns": piece.duration,
-        "segment": piece.segment.value,
+        "segment": piece.segment,
         "part": piece.part,
         "span_id": piece.node.id or None,
         "turn": turn.index if turn is not None else None,
@@ -185,9 +185,9 @@ def _path_slice(piece: PathSlice, turn: Turn | None, report: Report) -> dict[str
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "code": finding.code,
-        "kind": finding.kind.value,
+        "kind": finding.kind,
         "step": finding.step,
-        "severity": finding.severity.value,
+        "severity": finding.severity,
         "turn": finding.turn,
         "span_ids": list(finding.span_ids),
         "saving_ns": finding.saving_ns,
@@ -198,7 +198,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 def _triage_step(step: TriageStep) -> dict[str, Any]:
     return {
         "step": step.step,
-        "state": step.state.value,
+        "state": step.state,
         "codes": list(step.codes),
         "why": step.why,
     }
@@ -209,6 +209,6 @@ def _judgement(judgement: Judgement) -> dict[str, Any]:
         "metric": judgement.metric,
         "limit": judgement.limit,
         "value": judgement.value,
-        "state": judgement.state.value,
+        "state": judgement.state,
         "span_id": judgement.span_id,
     }

@@ -86,7 +86,7 @@ def measure(report: Report, metric: str) -> Measured:
 
 def _end_to_end(report: Report) -> Measured:
     return Measured(
-        report.end_to_end - report.critical_ns(SegmentKind.WAIT), report.tree.root.id or None
+        report.end_to_end - report.segments[SegmentKind.WAIT], report.tree.root.id or None
     )
 
 
@@ -124,18 +124,9 @@ def call_tpot_ns(call: Node) -> int | None:
     )
 
 
-def judged_calls(report: Report) -> list[Node]:
-    """The calls that promises are about: those that succeeded, in the foreground."""
-    return [
-        call
-        for call in report.calls
-        if call.step is not None and not call.step.is_error and not call.background
-    ]
-
-
 def _worst_call(report: Report, value_of: Callable[[Node], int | None]) -> Measured:
     """The worst call with a figure; incomplete if some call has none."""
-    calls = judged_calls(report)
+    calls = report.good_calls
     known = [(value, call) for call in calls if (value := value_of(call)) is not None]
     if not known:
         return Measured(None, complete=False)
@@ -147,20 +138,20 @@ def _tpot(report: Report) -> Measured:
     """Calls of fewer than two output tokens have no TPOT and miss none."""
     short = [
         c
-        for c in judged_calls(report)
+        for c in report.good_calls
         if c.step
         and c.step.model
         and (c.step.model.tokens.output or MIN_TPOT_TOKENS) < MIN_TPOT_TOKENS
     ]
     worst = _worst_call(report, call_tpot_ns)
-    known = sum(1 for call in judged_calls(report) if call_tpot_ns(call) is not None)
+    known = sum(1 for call in report.good_calls if call_tpot_ns(call) is not None)
     return Measured(
-        worst.value, worst.span_id, complete=known + len(short) == len(judged_calls(report))
+        worst.value, worst.span_id, complete=known + len(short) == len(report.good_calls)
     )
 
 
 def _tool(report: Report) -> Measured:
-    return Measured(report.critical_ns(SegmentKind.TOOL))
+    return Measured(report.segments[SegmentKind.TOOL])
 
 
 def framework_ns(report: Report) -> int:
@@ -169,7 +160,7 @@ def framework_ns(report: Report) -> int:
     """
     parts = report.parts[SegmentKind.FRAMEWORK]
     return (
-        report.critical_ns(SegmentKind.FRAMEWORK)
+        report.segments[SegmentKind.FRAMEWORK]
         - (parts["unattributed"] or 0)
         - (parts["retry_wait"] or 0)
     )

@@ -78,6 +78,7 @@ MAX_NODES = 4000  # of an answer searched for tool requests; a hostile answer mu
 MAX_FACT_CHARS = 100  # of a fact lifted out of content
 MAX_MESSAGES = 256  # of a prompt whose prefixes are kept; more are covered by the last digest alone
 INDEX = re.compile(r"^(\d+)\.(.*)$")
+DECODER = json.JSONDecoder()
 
 
 @record
@@ -225,13 +226,39 @@ def _prompt(span: Span, digest: Fingerprint) -> tuple[str, ...] | None:
 
 
 def _messages(value: Any) -> list[str]:
-    """One canonical text a message where the prompt is a list of them, else the whole as one."""
+    """One text a message where the prompt is a list of them, else the whole as one. A message in a
+    JSON text stands as it was written: one sender writes the same one the same way again.
+    """
+    if isinstance(value, str) and value.startswith("["):
+        return _elements(value) or [value]
     body = parsed(value) if isinstance(value, str) else value
-    if isinstance(body, Mapping):
-        body = next((body[key] for key in MESSAGE_LISTS if isinstance(body.get(key), list)), body)
-    if isinstance(body, list) and body:
+    if type(body) is dict:
+        body = next((body[key] for key in MESSAGE_LISTS if type(body.get(key)) is list), body)
+    if type(body) is list and body:
         return [json.dumps(message, sort_keys=True, default=str) for message in body]
     return [value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)]
+
+
+def _elements(text: str) -> list[str]:
+    """The elements of a JSON list, each as it stands in the text; [] for what is no such list."""
+    elements, at = [], 1
+    try:
+        while True:
+            at = _next_mark(text, at)
+            _, end = DECODER.raw_decode(text, at)
+            elements.append(text[at:end])
+            at = _next_mark(text, end)
+            if text[at] == "]":
+                return elements
+            at += 1
+    except (ValueError, IndexError, RecursionError):
+        return []
+
+
+def _next_mark(text: str, at: int) -> int:
+    while text[at] in " \t\r\n":
+        at += 1
+    return at
 
 
 def _chain(messages: list[str], digest: Fingerprint) -> tuple[str, ...]:
@@ -333,14 +360,14 @@ def _requests_in(answer: Any, digest: Fingerprint) -> Iterator[ToolRequest]:
     for node in queue:
         if len(queue) > MAX_NODES:
             return
-        request = _as_request(node, digest) if isinstance(node, Mapping) else None
+        request = _as_request(node, digest) if type(node) is dict else None
         if request is not None:
             if request.call_id is None or request.call_id not in seen_ids:
                 seen_ids.add(request.call_id)
                 yield request
-        elif isinstance(node, Mapping):
+        elif type(node) is dict:
             queue.extend(node.values())
-        elif isinstance(node, list):
+        elif type(node) is list:
             queue.extend(node)
 
 
@@ -353,7 +380,7 @@ def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | N
         or node.get("function_call")
         or node.get("toolUse")
     )
-    if isinstance(inner, Mapping):
+    if type(inner) is dict:
         node, call_id = inner, call_id or _text(inner.get("id")) or _text(inner.get("toolUseId"))
     name = _text(node.get("name")) or _text(node.get("toolName"))
     key = next((key for key in ("arguments", "args", "input") if key in node), None)
@@ -417,7 +444,7 @@ def canonical_arguments(value: Any) -> tuple[bytes, bool | None]:
     if body is None and isinstance(value, str):
         is_broken = value.lstrip()[:1] in ("{", "[") and not _is_python_literal(value)
         return value.encode("utf-8", "replace"), None if not is_broken else False
-    if isinstance(body, Mapping) and "INVALID_JSON" in body:  # Pydantic AI's mark
+    if type(body) is dict and "INVALID_JSON" in body:  # Pydantic AI's mark
         return _as_text(body["INVALID_JSON"]).encode("utf-8", "replace"), False
     wrapped = _wrapped_text(body)
     if wrapped is not None:
@@ -435,7 +462,7 @@ def _is_python_literal(text: str) -> bool:
 
 def _wrapped_text(body: Any) -> str | None:
     """`{"arguments": "{...}"}` and `{"args": ["{...}"], "kwargs": {}}` hold the model's text."""
-    if not isinstance(body, Mapping):
+    if type(body) is not dict:
         return None
     inner = body.get("arguments") if len(body) == 1 else None
     if (
@@ -456,7 +483,7 @@ def says_error(body: Any) -> bool:
     """A result that reports failure in its own words: `{"error": ...}`, `isError`, LangChain's
     `status: error`.
     """
-    if not isinstance(body, Mapping):
+    if type(body) is not dict:
         return False
     if body.get("isError") is True or body.get("is_error") is True or body.get("status") == "error":
         return True

@@ -11,6 +11,7 @@ from statistics import median
 from tracebudget.core.tokens import Tokens
 
 MIN_POINTS = 3  # below it a slope is two guesses
+MAX_POINTS = 100  # of one slope
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,9 @@ class Profile:
 
 def slope(points: Sequence[tuple[int, int]]) -> float | None:
     """Theil-Sen: the median of the slopes between all pairs with different x; None for fewer than
-    three points.
+    three points. Of many points an even sample is taken: the pairs grow with their square.
     """
+    points = points[:: max(1, len(points) // MAX_POINTS)]
     pairs = [
         (x2 - x1, y2 - y1)
         for i, (x1, y1) in enumerate(points)

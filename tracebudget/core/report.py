@@ -55,8 +55,12 @@ class Report:
     tree: Tree
     runs: list[Run]
     turns: list[Turn]
+    turns_of: dict[Run, list[Turn]]
     path: list[tuple[PathSlice, Turn | None]]
     steps: list[Node]
+    calls: list[Node]  # every model call, in order; failed attempts and background ones, too
+    good_calls: list[Node]  # those that promises are about: succeeded, in the foreground
+    tools: list[Node]  # every tool call
     turn_of: dict[Node, Turn | None]
     segments: dict[SegmentKind, int]  # ns of the path
     critical: dict[Node, int]  # ns of the path at or below it
@@ -75,29 +79,6 @@ class Report:
     @property
     def notes(self) -> list[Note]:
         return self.tree.notes
-
-    @property
-    def calls(self) -> list[Node]:
-        """Every model call of the request, in order; failed attempts too."""
-        return [
-            node
-            for node in self.steps
-            if node.step is not None and node.step.kind == StepKind.MODEL_CALL
-        ]
-
-    @property
-    def tools(self) -> list[Node]:
-        return [
-            node
-            for node in self.steps
-            if node.step is not None and node.step.kind == StepKind.TOOL_CALL
-        ]
-
-    def critical_ns(self, segment: SegmentKind) -> int:
-        return self.segments[segment]
-
-    def turns_of(self, run: Run) -> list[Turn]:
-        return [turn for turn in self.turns if turn.run is run]
 
 
 class PathIndex:
@@ -158,14 +139,19 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         if turn is not None:
             turn.on_path_ns += piece.duration
     steps = sorted((node for node in tree.nodes if node.step is not None), key=Node.order)
+    calls = _of_kind(steps, StepKind.MODEL_CALL)
     turn_of = _turns_of_steps(steps, runs_at, by_run)
     _nest(runs, by_run, turn_of)
     return Report(
         tree=tree,
         runs=runs,
         turns=turns,
+        turns_of=by_run,
         path=path,
         steps=steps,
+        calls=calls,
+        good_calls=[call for call in calls if not call.background and not _failed(call)],
+        tools=_of_kind(steps, StepKind.TOOL_CALL),
         turn_of=turn_of,
         segments={segment: sums[-1] for segment, sums in whole.sums.items()},
         critical=whole.critical,
@@ -187,6 +173,14 @@ def _settle(tree: Tree, profile: Profile | None) -> list[Run]:
     clock.note_outside(tree)
     settle_timing(tree, profile)
     return find_runs(tree)
+
+
+def _of_kind(steps: Sequence[Node], kind: StepKind) -> list[Node]:
+    return [node for node in steps if node.step is not None and node.step.kind is kind]
+
+
+def _failed(call: Node) -> bool:
+    return call.step is not None and call.step.is_error
 
 
 # --- turns --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tracebudget.core.budget import known_ttft_ns
 from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
 from tracebudget.core.fit import slope
 from tracebudget.core.replay import Change, saving_ns
-from tracebudget.core.report import Report, Turn
+from tracebudget.core.report import Turn
 from tracebudget.core.run import Run
 from tracebudget.core.tree import Node
 
@@ -58,7 +58,7 @@ def _rounds(turns: Sequence[Turn]) -> list[Node]:
 @detector("context_growth", step=4)
 def context_growth(case: Case) -> Iterator[Finding | Unknown]:
     """First turn fast, later turns slower: the context grows, the KV cache is not reused (T-1)."""
-    for run, turns in _turns_by_run(case.report):
+    for run, turns in case.report.turns_of.items():
         calls = [call for call in _rounds(turns) if call.facts.tokens.input is not None]
         if len(calls) < MIN_TURNS:
             continue
@@ -108,19 +108,11 @@ def _growth(case: Case, calls: list[Node], run: Run, ttft_before: int, ttft_afte
     )
 
 
-def _turns_by_run(report: Report) -> Iterator[tuple[Run, list[Turn]]]:
-    by_run: dict[Run, list[Turn]] = {}
-    for turn in report.turns:
-        by_run.setdefault(turn.run, []).append(turn)
-    for run in report.runs:
-        yield run, by_run.get(run, [])
-
-
 @detector("prefix_cache_unused", step=4)
 def prefix_cache_unused(case: Case) -> Iterator[Finding | Unknown]:
     """The same prefix again, and the service reports that none of it came from its cache."""
     unknown = False
-    for run, turns in _turns_by_run(case.report):
+    for run, turns in case.report.turns_of.items():
         calls = _rounds(turns)
         missed: list[tuple[Node, int, int]] = []
         for earlier, call in itertools.pairwise(calls):
@@ -175,33 +167,31 @@ def _cache_unused(case: Case, run: Run, missed: list[tuple[Node, int, int]]) -> 
 @detector("tool_result_inflates_context", step=4)
 def tool_result_inflates_context(case: Case) -> Iterator[Finding]:
     """One tool's result makes the next prompt, and so the next prefill, long."""
-    per_token = slope_ns(case)
-    for _, turns in _turns_by_run(case.report):
+    for turns in case.report.turns_of.values():
         for turn, following in itertools.pairwise(turns):
-            calls = _rounds([turn, following])
-            if calls[1:] == [] or len(turn.tools) != 1 or turn.tools[0].step is None:
-                continue
-            before, after = calls[0].facts.tokens.input, calls[1].facts.tokens.input
-            if (
-                before is None
-                or after is None
-                or after - before < max(JUMP_TOKENS, JUMP_SHARE * before)
-            ):
-                continue
-            excess = after - before - JUMP_TOKENS
-            cut = min(
-                round((per_token or 0) * excess), known_ttft_ns(calls[1]) or calls[1].duration
-            )
-            yield performance(
-                case,
-                "tool_result_inflates_context",
-                [turn.tools[0], calls[1]],
-                turn=following,
-                saving_ns=saving_ns(case.report, Change(shorter={calls[1]: cut}))
-                if per_token is not None
-                else None,
-                tool=turn.tools[0].step.name,
-                added_tokens=after - before,
-                before_tokens=before,
-                after_tokens=after,
-            )
+            calls = _rounds([turn, following]) if len(turn.tools) == 1 else []
+            if calls[1:]:
+                yield from _inflated(case, turn, calls[0], calls[1])
+
+
+def _inflated(case: Case, turn: Turn, call: Node, following: Node) -> Iterator[Finding]:
+    before, after = call.facts.tokens.input, following.facts.tokens.input
+    if before is None or after is None or after - before < max(JUMP_TOKENS, JUMP_SHARE * before):
+        return
+    tool, per_token = turn.tools[0], slope_ns(case)
+    cut = min(
+        round((per_token or 0) * (after - before - JUMP_TOKENS)),
+        known_ttft_ns(following) or following.duration,
+    )
+    saving = saving_ns(case.report, Change(shorter={following: cut}))
+    yield performance(
+        case,
+        "tool_result_inflates_context",
+        [tool, following],
+        turn=case.report.turn_of[following],
+        saving_ns=saving if per_token is not None else None,
+        tool=tool.step.name if tool.step is not None else "",
+        added_tokens=after - before,
+        before_tokens=before,
+        after_tokens=after,
+    )

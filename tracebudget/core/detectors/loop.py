@@ -35,11 +35,11 @@ GAVE_UP = re.compile(r"max.?(turns|steps|iterations)|recursion.?(limit|error)", 
 
 def active_ns(report: Report) -> int:
     """The request without the time in which it waited for a person."""
-    return report.end_to_end - report.critical_ns(SegmentKind.WAIT)
+    return report.end_to_end - report.segments[SegmentKind.WAIT]
 
 
 def model_ns(report: Report) -> int:
-    return report.critical_ns(SegmentKind.PREFILL) + report.critical_ns(SegmentKind.DECODE)
+    return report.segments[SegmentKind.PREFILL] + report.segments[SegmentKind.DECODE]
 
 
 def unattributed_ns(report: Report) -> int:
@@ -54,10 +54,9 @@ def _is_untraced(report: Report) -> bool:
 def tools_dominate(case: Case) -> Iterator[Finding | Unknown]:
     """Total high, model figures normal: the time is in the tools (T-2). Points to step 3."""
     report = case.report
-    tool, model, total = report.critical_ns(SegmentKind.TOOL), model_ns(report), active_ns(report)
+    tool, model, total = report.segments[SegmentKind.TOOL], model_ns(report), active_ns(report)
     others = [
-        report.critical_ns(s)
-        for s in (SegmentKind.PREFILL, SegmentKind.DECODE, SegmentKind.FRAMEWORK)
+        report.segments[s] for s in (SegmentKind.PREFILL, SegmentKind.DECODE, SegmentKind.FRAMEWORK)
     ]
     over_budget = tool > model and case.is_over("tool")
     if tool and (over_budget or (tool >= TOOL_SHARE * total and tool >= TOOL_FACTOR * max(others))):
@@ -191,7 +190,7 @@ def model_not_bottleneck(case: Case) -> Iterator[Finding | Unknown]:
     report, limit = case.report, case.limit("end_to_end")
     if not report.calls:
         return
-    waited = report.critical_ns(SegmentKind.WAIT)
+    waited = report.segments[SegmentKind.WAIT]
     remaining = time_without_models(report) - waited
     target = limit if limit is not None else REMAINING_SHARE * active_ns(report)
     if remaining <= target:
@@ -218,8 +217,8 @@ def model_bound(case: Case) -> Iterator[Finding | Unknown]:
     """All else is clear and the model has most of the time: says which of prefill and decode."""
     report = case.report
     prefill, decode = (
-        report.critical_ns(SegmentKind.PREFILL),
-        report.critical_ns(SegmentKind.DECODE),
+        report.segments[SegmentKind.PREFILL],
+        report.segments[SegmentKind.DECODE],
     )
     unsplit = report.parts[SegmentKind.DECODE]["unsplit"] or 0
     if prefill + decode <= MODEL_SHARE * active_ns(report):

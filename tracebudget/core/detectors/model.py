@@ -5,10 +5,11 @@ halting to go on.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from tracebudget.core.budget import call_tpot_ns, judged_calls, known_ttft_ns
+from tracebudget.core.budget import call_tpot_ns, known_ttft_ns
 from tracebudget.core.detectors.tool import failed, refused_arguments
 from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
 from tracebudget.core.replay import Change, saving_ns
@@ -19,6 +20,7 @@ from tracebudget.core.tree import Node
 
 MS = 1_000_000
 
+TOUCH_NS = 5 * MS  # calls that overlap by less followed one another
 AGAIN_WITHIN_NS = (
     2_000 * MS
 )  # a second generation for the same answer follows at once; later it is a new question
@@ -44,17 +46,15 @@ CHUNK_EVENTS = (
 @detector("double_generation", step=2)
 def double_generation(case: Case) -> Iterator[Finding | Unknown]:
     """Streaming looked good, the final answer came late: it was generated twice (T-3)."""
-    calls = judged_calls(case.report)
+    calls = case.report.good_calls
     starts = sorted(tool.start for tool in case.report.tools)
     run_of = {call: run for run in case.report.runs for call in run.calls}
     for index, second in enumerate(calls):
         for first in reversed(calls[max(0, index - LOOK_BACK) : index]):
+            if not _may_repeat(first, second, starts):
+                continue
             same = _same_prompt(first, second, run_of)
-            if (
-                same is None
-                or not _follows(first, second, starts)
-                or not _could_be_stream_then_not(first, second)
-            ):
+            if same is None:
                 continue
             proven = first.facts.streamed is True and second.facts.streamed is False
             if not proven and _is_sampling(calls, second, run_of):
@@ -90,20 +90,18 @@ def _same_prompt(first: Node, second: Node, run_of: dict[Node, Run]) -> str | No
     return "tokens" if one is not None and one == two and same_run and same_model else None
 
 
-def _follows(first: Node, second: Node, tool_starts: Sequence[int]) -> bool:
-    """Soon after, with no tool between, and the first did not ask for one."""
-    asked = first.step is not None and first.step.asks_for_tools() is True
-    tool_between = any(first.start <= start <= second.start for start in tool_starts)
-    return (
-        first.end <= second.start + 5 * MS
-        and second.start - first.end <= AGAIN_WITHIN_NS
-        and not asked
-        and not tool_between
-    )
-
-
-def _could_be_stream_then_not(first: Node, second: Node) -> bool:
-    return first.facts.streamed is not False and second.facts.streamed is not True
+def _may_repeat(first: Node, second: Node, tool_starts: Sequence[int]) -> bool:
+    """The second follows soon, with no tool between; it was not streamed, as far as one knows,
+    and the first was; and the first did not ask for a tool.
+    """
+    if first.facts.streamed is False or second.facts.streamed is True:
+        return False
+    follows = -TOUCH_NS <= second.start - first.end <= AGAIN_WITHIN_NS
+    if not follows or bisect_left(tool_starts, first.start) != bisect_right(
+        tool_starts, second.start
+    ):
+        return False
+    return first.step is not None and first.step.asks_for_tools() is not True
 
 
 def _is_sampling(calls: Sequence[Node], call: Node, run_of: dict[Node, Run]) -> bool:
@@ -116,7 +114,7 @@ def _is_sampling(calls: Sequence[Node], call: Node, run_of: dict[Node, Run]) -> 
 @detector("malformed_tool_arguments", step=2)
 def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
     """The model was asked again since the arguments it had written for a tool were no JSON."""
-    calls = judged_calls(case.report)
+    calls = case.report.good_calls
     next_in_run = {
         a: b for run in case.report.runs for a, b in zip(run.calls, run.calls[1:], strict=False)
     }
@@ -166,7 +164,7 @@ def model_retry(case: Case) -> Iterator[Finding]:
                 failed_calls.append(call)
         if failed_calls:
             yield _visible_retry(case, failed_calls, turn.calls)
-    for call in judged_calls(case.report):
+    for call in case.report.good_calls:
         yield from _hidden_retry(case, call)
 
 
@@ -225,7 +223,7 @@ def queueing(case: Case) -> Iterator[Finding]:
     """Fine off-peak, jitter at peak: the request waited for its turn at the service, or at the
     client (T-4).
     """
-    for call in judged_calls(case.report):
+    for call in case.report.good_calls:
         queue, ttft = call.facts.queue_ns, known_ttft_ns(call)
         if (
             queue is not None
@@ -264,7 +262,7 @@ def queueing(case: Case) -> Iterator[Finding]:
 @detector("slow_first_token", step=2)
 def slow_first_token(case: Case) -> Iterator[Finding | Unknown]:
     """TTFT over budget though the prompt is not long for this app."""
-    limit, calls, profile = case.limit("ttft"), judged_calls(case.report), case.report.profile
+    limit, calls, profile = case.limit("ttft"), case.report.good_calls, case.report.profile
     known = [(ttft, call) for call in calls if (ttft := known_ttft_ns(call)) is not None]
     usual = profile.median_input_tokens if profile is not None else None
     for ttft, call in known:
@@ -293,7 +291,7 @@ def slow_first_token(case: Case) -> Iterator[Finding | Unknown]:
 def slow_decode(case: Case) -> Iterator[Finding]:
     """Slow text: time per output token over budget."""
     limit = case.limit("tpot")
-    for call in judged_calls(case.report):
+    for call in case.report.good_calls:
         tpot, output = call_tpot_ns(call), call.facts.tokens.output
         if limit is not None and tpot is not None and tpot > limit and output is not None:
             excess = (tpot - limit) * (output - 1)
@@ -312,7 +310,7 @@ def slow_decode(case: Case) -> Iterator[Finding]:
 @detector("decode_stutter", step=2)
 def decode_stutter(case: Case) -> Iterator[Finding]:
     """Halting text: some gaps between chunks are far longer than the usual one."""
-    for call in judged_calls(case.report):
+    for call in case.report.good_calls:
         gaps = chunk_gaps(call)
         if len(gaps) < STUTTER_GAPS:
             continue
@@ -348,7 +346,7 @@ def oversized_model(case: Case) -> Iterator[Finding]:
     """A simple request on a large model, when a smaller one of the app answers such requests
     faster.
     """
-    report, profile, calls = case.report, case.report.profile, judged_calls(case.report)
+    report, profile, calls = case.report, case.report.profile, case.report.good_calls
     if profile is None or len(calls) != 1 or len(report.turns) != 1 or report.tools:
         return
     facts = calls[0].facts

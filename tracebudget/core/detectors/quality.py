@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracebudget.core.budget import judged_calls
 from tracebudget.core.report import Report, Turn
 from tracebudget.core.tree import Node, Note
 
@@ -16,7 +15,7 @@ WALL_GRACE_NS, WALL_GRACE_SHARE = 5 * MS, 0.05  # reported figures are rounded
 
 def quality_notes(report: Report) -> Iterator[Note]:
     """Notes on what is missing, and on figures that contradict the wall clock."""
-    calls = judged_calls(report)
+    calls = report.good_calls
     missing = tuple(sorted(call.id for call in calls if _tokens_missing(call)))
     if missing:
         yield Note("tokens_missing", missing, {"of": len(calls)})

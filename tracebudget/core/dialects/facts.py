@@ -164,9 +164,9 @@ def parsed(value: Any) -> Any:
 def follow(value: Any, path: Sequence[str | int]) -> Any:
     """Walk into nested mappings and lists; None where the path breaks off."""
     for part in path:
-        if isinstance(part, int) and isinstance(value, list) and part < len(value):
+        if type(part) is int and type(value) is list and part < len(value):
             value = value[part]
-        elif isinstance(part, str) and isinstance(value, Mapping):
+        elif isinstance(part, str) and type(value) is dict:
             value = value.get(part)
         else:
             return None
