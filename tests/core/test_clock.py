@@ -186,7 +186,6 @@ def test_a_step_that_starts_as_its_parent_ends_stays() -> None:
     assert "rehung_step" not in notes(document)
 
 
-@pytest.mark.xfail(strict=True, reason="bug 8")
 def test_a_tool_below_the_call_that_asked_for_it_follows_it() -> None:
     """
     agent   |-----------------|

@@ -180,7 +180,6 @@ def test_tools_of_another_call_cut_nothing() -> None:
     assert ms(step(document, "call")["duration_ns"]) == 600
 
 
-@pytest.mark.xfail(strict=True, reason="bug 7")
 def test_tools_that_a_call_did_not_ask_for_cut_nothing() -> None:
     """It ended with "stop": the tool inside is another one's."""
     document = analyzed(
@@ -194,7 +193,6 @@ def test_a_tool_that_outlasts_the_call_is_no_tool_inside_it() -> None:
     assert ms(step(document, "call")["duration_ns"]) == 600
 
 
-@pytest.mark.xfail(strict=True, reason="bug 5")
 def test_the_last_tokens_time_ends_the_call_where_it_is_stated() -> None:
     """OpenLLMetry writes an event a chunk; the last one lies before the tools.
 
@@ -259,7 +257,6 @@ def test_with_nothing_around_it_the_end_is_unknown() -> None:
     assert document["end_to_end_ns"] == ns(40)
 
 
-@pytest.mark.xfail(strict=True, reason="bug 6")
 def test_a_stream_log_tells_when_the_stream_was_consumed() -> None:
     """Logfire closes the span at the headers and writes a record when the stream is through.
 

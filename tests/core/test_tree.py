@@ -238,7 +238,6 @@ def test_an_end_before_its_start_is_a_zero_length() -> None:
     assert document["end_to_end_ns"] == ns(1000)
 
 
-@pytest.mark.xfail(strict=True, reason="bug 1")
 def test_an_end_that_was_never_written_is_the_last_descendants() -> None:
     """
     root  |---------- - - -         end 0

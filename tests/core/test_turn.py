@@ -100,7 +100,6 @@ def test_a_call_after_the_turns_tools_opens_one_though_a_sibling_still_runs() ->
     assert rounds(chat(0, 100), chat(50, 600), tool(100, 300), chat(320, 400)) == [0, 320]
 
 
-@pytest.mark.xfail(strict=True, reason="bug 7")
 def test_a_call_while_a_tool_of_the_turn_still_runs_opens_none() -> None:
     """
     chat  |---|
