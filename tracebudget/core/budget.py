@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tracebudget.core.record import record
-from tracebudget.core.report import Report, Turn
+from tracebudget.core.report import Report, Turn, subtree, union_ns
 from tracebudget.core.segment import SegmentKind
+from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node
 from tracebudget.core.ttft import MIN_TPOT_TOKENS, TtftSource, tpot_ns
 
@@ -189,8 +190,19 @@ def _slowest_tool(report: Report, name: str) -> Measured:
         for node in report.tools
         if node.step is not None and node.step.name == name and not node.background
     ]
-    worst = max(tools, key=lambda tool: (tool.duration, tool.id), default=None)
-    return Measured(0) if worst is None else Measured(worst.duration, worst.id)
+    active = {tool: _active_tool_ns(tool) for tool in tools}
+    worst = max(tools, key=lambda tool: (active[tool], tool.id), default=None)
+    return Measured(0) if worst is None else Measured(active[worst], worst.id)
+
+
+def _active_tool_ns(tool: Node) -> int:
+    """Without the time in which the tool waited for a person."""
+    waits = [
+        (max(node.start, tool.start), min(node.end, tool.end))
+        for node in subtree(tool)
+        if node.step is not None and node.step.kind == StepKind.WAIT
+    ]
+    return tool.duration - union_ns(wait for wait in waits if wait[0] < wait[1])
 
 
 METRICS: dict[str, Callable[[Report], Measured]] = {

@@ -13,13 +13,15 @@ from dataclasses import replace
 
 from tracebudget.core.content import Content
 from tracebudget.core.dialects import recognise
-from tracebudget.core.step import ModelFacts, Step, StepKind, read_step
+from tracebudget.core.dialects.facts import SpanFacts
+from tracebudget.core.step import ModelFacts, Step, StepKind, duration_ns, read_step
 from tracebudget.core.tokens import Tokens
 from tracebudget.core.tree import Node, Note, Tree, ancestors, move, refresh
 
 TWIN_OVERLAP = (
     0.9  # of the longer one: siblings from two instrumentations that share so much are one call
 )
+HEADERS_NS = 20_000_000  # between a response's headers and the first read of its stream
 LOOK_UP = 16  # ancestors searched for a fact that a dialect writes further up
 
 # Spans that a call or a tool does not reach through: beyond them it is another agent's, or another
@@ -42,6 +44,7 @@ def read_steps(tree: Tree) -> None:
                 else ()
             )
             node.step = read_step(node.span, node.reading, above)
+    _join_stream_logs(tree)
     join_calls(tree)
     join_tools(tree)
 
@@ -60,6 +63,56 @@ def _drop_ignored(tree: Tree) -> None:
             parent.children.remove(node)
     if ignored:
         refresh(tree)
+
+
+# --- records of streams -------------------------------------------------------------------------
+
+
+def _join_stream_logs(tree: Tree) -> None:
+    """Logfire closes a streamed call's span when the headers are there. A record without length,
+    written when the stream was consumed, knows how long that took, and the usage.
+
+    call    |--|
+    record     |------ its duration ------| written here
+    """
+    joined: set[Node] = set()
+    for log in tree.nodes:
+        if log.reading.role == "stream_log" and log.parent is not None:
+            call = _call_of_stream(log, joined)
+            if call is not None:
+                joined.add(call)
+                _end_by_log(call, log)
+
+
+def _call_of_stream(log: Node, joined: set[Node]) -> Node | None:
+    """The sibling call, not joined yet, whose span ended when the log's stream began."""
+    dialect = log.reading.dialect
+    if dialect is None or log.parent is None:
+        return None
+    lasted = duration_ns(SpanFacts(log.span, dialect, log.reading.present), "stream_duration")
+    if lasted is None:
+        return None
+    began = log.start - lasted
+    near = [
+        (abs(call.end - began), call.id, call)
+        for call in log.parent.children
+        if call.step is not None
+        and call.step.kind == StepKind.MODEL_CALL
+        and call not in joined
+        and call.span.scope == log.span.scope
+        and call.end <= log.start
+    ]
+    distance, _, call = min(near, default=(HEADERS_NS + 1, "", log))
+    return call if distance <= HEADERS_NS else None
+
+
+def _end_by_log(call: Node, log: Node) -> None:
+    log.step = read_step(log.span, log.reading._replace(role=StepKind.MODEL_CALL.value))
+    _lend(log, call)
+    _absorb(log, call)
+    if call.step is not None:
+        call.step = replace(call.step, model=replace(call.facts, streamed=True))
+    call.end = log.start
 
 
 # --- model calls --------------------------------------------------------------------------------
@@ -164,6 +217,7 @@ def _filled(own: ModelFacts, other: ModelFacts, shift_ns: int) -> ModelFacts:
             "provider",
             "streamed",
             "attempt_start_ns",
+            "last_token_ns",
             "queue_ns",
             "prefill_ns",
             "decode_ns",
@@ -205,8 +259,11 @@ def _join_twins(calls: list[Node], tree: Tree) -> list[Node]:
             kept.append(call)
             continue
         stays, goes = sorted((twin, call), key=_knowledge, reverse=True)
-        _lend(goes, stays)
-        _absorb(goes, stays)
+        if _is_server(goes) and not _is_server(stays):
+            stays.server = stays.server or goes
+        else:
+            _lend(goes, stays)
+            _absorb(goes, stays)
         tree.notes.append(Note("twin_spans", tuple(sorted((stays.id, goes.id)))))
         kept[kept.index(twin)] = stays
     return kept
@@ -226,10 +283,19 @@ def _are_twins(a: Node, b: Node) -> bool:
         return True
     if one.response_id is not None and two.response_id is not None:
         return False
-    if a.span.scope == b.span.scope or _is_server(a) != _is_server(b):
-        return False
+    if a.span.scope == b.span.scope:
+        return _is_same_span(a, b)
     return shared >= TWIN_OVERLAP * max(a.duration, b.duration) and not _contradict(
         one.tokens, two.tokens
+    )
+
+
+def _is_same_span(a: Node, b: Node) -> bool:
+    """One span that was exported under two ids."""
+    return (
+        (a.start, a.end, a.span.name) == (b.start, b.end, b.span.name)
+        and a.span.attributes == b.span.attributes
+        and a.duration > 0
     )
 
 
@@ -306,12 +372,7 @@ def _are_tool_twins(a: Node, b: Node) -> bool:
         return False
     shared = min(a.end, b.end) - max(a.start, b.start)
     if a.span.scope == b.span.scope:
-        equal = (
-            a.span.attributes == b.span.attributes
-            and (a.start, a.end) == (b.start, b.end)
-            and a.duration > 0
-        )
-        return equal and one.call_id is not None
+        return one.call_id is not None and _is_same_span(a, b)
     if one.call_id and two.call_id and one.call_id != two.call_id:
         return False
     return shared > 0 and shared >= TWIN_OVERLAP * max(a.duration, b.duration)

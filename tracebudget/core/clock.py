@@ -163,6 +163,9 @@ def _lift_tools(tree: Tree) -> bool:
             and parent.step.kind == StepKind.MODEL_CALL
             and node.start >= parent.end
         ):
+            if node.start > parent.end:
+                ids = {"from": parent.id, "to": parent.parent.id}
+                tree.notes.append(Note("rehung_step", (node.id,), ids))
             move(node, parent.parent)
             moved = True
     return moved

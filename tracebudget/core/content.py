@@ -33,6 +33,7 @@ from tracebudget.core.span import Span
 Fingerprint = Callable[[bytes], str]
 
 MODEL, TOOL = "model_call", "tool_call"  # roles whose content matters
+SPEAKS_FOR = {"stream_log": MODEL}  # a record that carries a call's answer
 TRUTH_ONLY = frozenset({"error"})  # free text of which only the presence is a fact
 
 # Where a model call's prompt stands: as one attribute a message, or as one JSON text with a list of
@@ -69,10 +70,25 @@ ANSWER_KEYS = (
     "traceloop.entity.output",
     "output.value",
 )
-ANSWER_EVENTS = {
-    "gen_ai.choice": None,
-    "gen_ai.client.inference.operation.details": "gen_ai.output.messages",
-}
+DETAILS_EVENT = "gen_ai.client.inference.operation.details"
+ANSWER_EVENTS = {"gen_ai.choice": None, DETAILS_EVENT: "gen_ai.output.messages"}
+
+# What the text of a failed tool's error blames. Only its first part is searched: a stack trace
+# or a result may follow.
+TIMEOUT, ARGUMENTS = "timeout", "arguments"
+MAX_ERROR_CHARS = 2000
+TIMED_OUT = re.compile(
+    r"timed[ -]?out|time-?out (error|exceeded|expired|after|of|reached)|timeouterror"
+    r"|deadline[ _]exceeded|exceeded .{0,20}time ?(limit|out)",
+    re.IGNORECASE,
+)
+BAD_ARGUMENTS = re.compile(
+    r"validation ?(error|failed)|jsondecodeerror|(field|property|argument|parameter) required"
+    r"|required (field|property|argument|parameter)"
+    r"|(invalid|malformed|missing|parse|decode)[ \w]{0,24} (json|argument|parameter|input)"
+    r"|(json|argument|parameter|input)s?( is| are)? (invalid|malformed|missing|not valid)",
+    re.IGNORECASE,
+)
 
 MAX_NODES = 4000  # of an answer searched for tool requests; a hostile answer must end
 MAX_FACT_CHARS = 100  # of a fact lifted out of content
@@ -145,6 +161,15 @@ class Content:
             return (lifted[0], lifted[1]) if lifted is not None else None
         return _result(self.facts) if self.role == TOOL else None
 
+    @cached_property
+    def complaint(self) -> str | None:
+        """Of a tool call that failed: what its error text blames, TIMEOUT or ARGUMENTS."""
+        if self.lifted is not None:
+            own = self.lifted.get("complaint")
+        else:
+            own = _complaint(self.facts) if self.role == TOOL else None
+        return self.lender.complaint if own is None and self.lender is not None else own
+
     def borrowing(self, lender: Content) -> Content:
         """The same content, its gaps filled from another span that describes the same call."""
         content = Content(self.facts, self.role, digest=self.digest)
@@ -161,7 +186,7 @@ def lift(span: Span, digest: Fingerprint) -> dict[str, Any]:
     if role is None or dialect is None:
         return {}
     facts = SpanFacts(_without_lifted(span), dialect, present)
-    content = Content(facts, role, digest=digest)
+    content = Content(facts, SPEAKS_FOR.get(role, role), digest=digest)
     lifted: dict[str, Any] = {"facts": hidden} if (hidden := _hidden_facts(facts)) else {}
     if content.prompt is not None:
         lifted["prompt"] = list(content.prompt)
@@ -173,6 +198,8 @@ def lift(span: Span, digest: Fingerprint) -> dict[str, Any]:
         lifted["arguments"] = list(content.arguments)
     if content.result is not None:
         lifted["result"] = list(content.result)
+    if content.complaint is not None:
+        lifted["complaint"] = content.complaint
     return lifted
 
 
@@ -213,6 +240,10 @@ def _prompt(span: Span, digest: Fingerprint) -> tuple[str, ...] | None:
     for key in PROMPT_KEYS:
         value = span.attributes.get(key)
         if value not in (None, "") and not is_redacted(value):
+            return _chain(_messages(unquoted(value)), digest)
+    for event in reversed(span.events):
+        value = event.attributes.get("gen_ai.input.messages")
+        if event.name == DETAILS_EVENT and value not in (None, "") and not is_redacted(value):
             return _chain(_messages(unquoted(value)), digest)
     events = [
         e for e in span.events if e.name.startswith("gen_ai.") and e.name.endswith(".message")
@@ -372,8 +403,8 @@ def _requests_in(answer: Any, digest: Fingerprint) -> Iterator[ToolRequest]:
 
 
 def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | None:
-    """OpenAI, Anthropic, Gemini, LangChain, AI SDK and OTel GenAI shapes of one tool call."""
-    call_id = _text(node.get("id")) or _text(node.get("call_id")) or _text(node.get("toolCallId"))
+    """A tool call as OpenAI, Anthropic, Gemini, LangChain, AI SDK, Haystack and OTel write it."""
+    call_id = _text(node.get("call_id")) or _text(node.get("id")) or _text(node.get("toolCallId"))
     inner = (
         node.get("function")
         or node.get("functionCall")
@@ -382,7 +413,7 @@ def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | N
     )
     if type(inner) is dict:
         node, call_id = inner, call_id or _text(inner.get("id")) or _text(inner.get("toolUseId"))
-    name = _text(node.get("name")) or _text(node.get("toolName"))
+    name = next((name for key in TOOL_NAMES if (name := _text(node.get(key)))), None)
     key = next((key for key in ("arguments", "args", "input") if key in node), None)
     kind = node.get("type")
     if not name or key is None or (kind is not None and kind not in REQUEST_TYPES):
@@ -395,6 +426,7 @@ def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | N
     )
 
 
+TOOL_NAMES = ("name", "toolName", "tool_name")
 REQUEST_TYPES = frozenset(
     {
         "function",
@@ -431,6 +463,29 @@ def _result(facts: SpanFacts) -> tuple[int, bool] | None:
         return None
     text = _as_text(fact.value)
     return len(text), "rror" in text and says_error(parsed(fact.value))
+
+
+def _complaint(facts: SpanFacts) -> str | None:
+    for text in _error_texts(facts):
+        head = text[:MAX_ERROR_CHARS]
+        if BAD_ARGUMENTS.search(head):
+            return ARGUMENTS
+        if TIMED_OUT.search(head):
+            return TIMEOUT
+    return None
+
+
+def _error_texts(facts: SpanFacts) -> Iterator[str]:
+    span = facts.span
+    if span.status_message:
+        yield span.status_message
+    for event in span.events:
+        message = event.attributes.get("exception.message")
+        if event.name == "exception" and isinstance(message, str):
+            yield message
+    result = facts.find("tool_result")
+    if result is not None and "rror" in (text := _as_text(result.value)[:MAX_ERROR_CHARS]):
+        yield text
 
 
 def canonical_arguments(value: Any) -> tuple[bytes, bool | None]:

@@ -200,11 +200,12 @@ def _run_indices(
             indices[run] = around
         else:
             walk = critical_path(top, hulls, top.start, top.end)
-            indices[run] = PathIndex(walk, attribution, _subtree(top))
+            indices[run] = PathIndex(walk, attribution, subtree(top))
     return indices
 
 
-def _subtree(top: Node) -> list[Node]:
+def subtree(top: Node) -> list[Node]:
+    """A node and all that is below it."""
     nodes, stack = [], [top]
     while stack:
         node = stack.pop()
@@ -373,8 +374,7 @@ def _clipped_to_parents(tree: Tree) -> dict[Node, tuple[int, int]]:
 def _add_busy(busy: dict[SegmentKind, int], node: Node, own_ns: int) -> None:
     kind = node.step.kind if node.step is not None and node.step.kind not in CALMER else None
     if kind == StepKind.MODEL_CALL and node.step is not None:
-        failed = node.step.is_error and node.ttft.split_ns is None
-        prefill = own_ns if failed else min(own_ns, node.ttft.split_ns or 0)
+        prefill = own_ns if node.step.is_error else min(own_ns, node.ttft.split_ns or 0)
         busy[SegmentKind.PREFILL] += prefill
         busy[SegmentKind.DECODE] += own_ns - prefill
     elif kind in TOOL_KINDS:
@@ -410,15 +410,15 @@ def _parts(
 
 
 def _told_parts(steps: Sequence[Node]) -> set[str]:
-    told = set()
-    for node in steps:
-        facts = node.step.model if node.step is not None else None
-        if (node.step is not None and node.step.kind == StepKind.QUEUE) or (
-            facts is not None and facts.queue_ns is not None
-        ):
+    """The parts of prefill that some call with a prefill tells."""
+    told = {"queue"} if _of_kind(steps, StepKind.QUEUE) else set[str]()
+    for call in _of_kind(steps, StepKind.MODEL_CALL):
+        if call.ttft.split_ns is None:
+            continue
+        if call.facts.queue_ns is not None:
             told.add("queue")
-        if facts is not None and facts.queue_ns is not None and facts.prefill_ns is not None:
-            told.add("engine_other")
-        if node.server is not None and node.server is not node:
+            if call.facts.prefill_ns is not None:
+                told.add("engine_other")
+        if call.server is not None and call.server is not call:
             told.add("network")
     return told

@@ -128,11 +128,12 @@ def settle_ends(tree: Tree, runs: Iterable[Run]) -> None:
     """
     for run in runs:
         for index, call in enumerate(run.calls):
-            later = run.calls[index + 1 :]
+            later = run.calls[index + 1 : index + 2]
+            following = later[0] if later else None
             if _went_on(call):
-                _prolong(call, later[0] if later else None, tree)
-            else:
-                _cut_at_tools(call, later[0] if later else None, run, tree)
+                _prolong(call, following, tree)
+            elif not _end_at_last_token(call, run):
+                _cut_at_tools(call, following, run, tree)
 
 
 def _went_on(call: Node) -> bool:
@@ -153,6 +154,18 @@ def _prolong(call: Node, following: Node | None, tree: Tree) -> None:
             Note("unfinished_span", (call.id,), {"assumed_end_ns": min(limits) - call.start})
         )
         call.end = min(limits)
+
+
+def _end_at_last_token(call: Node, run: Run) -> bool:
+    """The emitter states the last token's time, and no tool inside the span began before it."""
+    if call.facts.last_token_ns is None:
+        return False
+    last = call.start + call.facts.last_token_ns - call.span.start_ns
+    began = [tool.start for tool in run.tools if call.start < tool.start < call.end]
+    if not call.start < last <= min([call.end, *began]):
+        return False
+    call.end = last
+    return True
 
 
 def _cut_at_tools(call: Node, following: Node | None, run: Run, tree: Tree) -> None:
@@ -181,7 +194,7 @@ def _encloses(call: Node, tool: Node, following: Node | None) -> bool:
     the next call.
     """
     inside = call.start < tool.start < call.end and tool.end <= call.end + MS
-    if not inside or call.step is None or tool.step is None:
+    if not inside or call.step is None or tool.step is None or call.step.asks_for_tools() is False:
         return False
     asked = {request.call_id for request in call.step.tool_requests if request.call_id}
     if asked and tool.step.call_id is not None:

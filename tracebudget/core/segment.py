@@ -200,10 +200,11 @@ def split_call(call: Node, start: int, end: int) -> Iterator[PathSlice]:
 
     |-network-|-queue-|----- compute -----|-engine_other-|-------- decode --------|
     """
-    failed = call.step is not None and call.step.is_error
+    if call.step is not None and call.step.is_error:
+        yield PathSlice(start, end, SegmentKind.PREFILL, None, call)
+        return
     if call.ttft.split_ns is None:
-        segment, part = (SegmentKind.PREFILL, None) if failed else (SegmentKind.DECODE, "unsplit")
-        yield PathSlice(start, end, segment, part, call)
+        yield PathSlice(start, end, SegmentKind.DECODE, "unsplit", call)
         return
     first_token = call.start + call.ttft.split_ns
     if start < first_token:
@@ -330,7 +331,7 @@ def _tools_missing(calls: list[Node], tools: list[Node], is_followed: bool) -> b
     between.
     """
     steps = [call.step for call in calls if call.step is not None and not call.step.is_error]
-    asked = [step for step in steps if step.asks_for_tools()]
+    asked = [step for step in steps if step.asks_for_tools() and not step.asks_in_vain()]
     if not asked:
         return is_followed and not tools and any(step.asks_for_tools() is None for step in steps)
     return not tools or len(tools) < sum(len(step.tool_requests) for step in asked)

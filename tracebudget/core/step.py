@@ -55,6 +55,8 @@ KIND_OF_ROLE = {kind.value: kind for kind in StepKind}
 ASKING = frozenset(
     {"tool_calls", "tool_call", "tool-calls", "tool_use", "function_call", "tool_use_required"}
 )
+# Asked for a tool, in a form that does not parse (Gemini, Vertex): the answer was thrown away.
+MALFORMED = frozenset({"malformed_function_call", "malformed_tool_call", "unexpected_tool_call"})
 ENDING = frozenset(
     {"stop", "end_turn", "length", "max_tokens", "stop_sequence", "completed", "content_filter"}
 )
@@ -70,6 +72,7 @@ class ModelFacts:
     tokens: Tokens
     ttft_claims: tuple[TtftClaim, ...]
     attempt_start_ns: int | None  # Unix time of the last attempt inside this span
+    last_token_ns: int | None  # Unix time of the last token, where the emitter states it
     queue_ns: int | None
     prefill_ns: int | None
     decode_ns: int | None
@@ -105,12 +108,19 @@ class Step:
     def asks_for_tools(self) -> bool | None:
         """The answer asked for tools: True, False, or None where nothing tells."""
         reason = self.model.finish_reason if self.model is not None else None
-        if reason in ASKING:
+        if reason in ASKING or reason in MALFORMED:
             return True
         requests = self.content.tool_requests if self.content is not None else None
         if requests is not None:  # Gemini says STOP when it asks for tools, too
             return bool(requests)
         return False if reason in ENDING and self.provider_is_plain else None
+
+    def asks_in_vain(self) -> bool:
+        """The answer asked for tools, and for none of them in a form that parses."""
+        if self.model is not None and self.model.finish_reason in MALFORMED:
+            return True
+        requests = self.tool_requests
+        return bool(requests) and not any(request.parsed for request in requests)
 
     @property
     def provider_is_plain(self) -> bool:
@@ -127,6 +137,11 @@ class Step:
     def prompt(self) -> tuple[str, ...] | None:
         """Fingerprints of the prompt's growing prefixes; the last one is the whole."""
         return self.content.prompt if self.content is not None else None
+
+    @property
+    def complaint(self) -> str | None:
+        """What a failed tool's error text blames: "timeout" or "arguments"."""
+        return self.content.complaint if self.is_error and self.content is not None else None
 
     @property
     def arguments(self) -> tuple[str, bool | None] | None:
@@ -167,18 +182,18 @@ def read_step(span: Span, reading: Reading, ancestors: Sequence[Span] = ()) -> S
 def read_model(facts: SpanFacts, ancestors: Sequence[Span] = ()) -> ModelFacts:
     """The facts of a model or server call."""
     ttft_claims = claims(facts)
-    attempt = facts.find("attempt_start")
     return ModelFacts(
         model=_model_name(facts, ancestors),
         provider=_provider(facts),
         streamed=_streamed(facts, ttft_claims),
         tokens=read_tokens(facts),
         ttft_claims=ttft_claims,
-        attempt_start_ns=attempt.value if attempt and isinstance(attempt.value, int) else None,
-        queue_ns=_duration(facts, "queue_time"),
-        prefill_ns=_duration(facts, "prefill_time"),
-        decode_ns=_duration(facts, "decode_time"),
-        tpot_ns=_duration(facts, "tpot"),
+        attempt_start_ns=_moment(facts, "attempt_start"),
+        last_token_ns=_moment(facts, "last_token"),
+        queue_ns=duration_ns(facts, "queue_time"),
+        prefill_ns=duration_ns(facts, "prefill_time"),
+        decode_ns=duration_ns(facts, "decode_time"),
+        tpot_ns=duration_ns(facts, "tpot"),
         response_id=facts.text("response_id"),
         finish_reason=_finish_reason(facts),
         attempts=_attempts(facts),
@@ -198,9 +213,16 @@ def _stripped(name: str, prefix: str, suffix: str) -> str:
     return name.removeprefix(prefix).removesuffix(suffix) or name
 
 
-def _duration(facts: SpanFacts, fact: str) -> int | None:
+def duration_ns(facts: SpanFacts, fact: str) -> int | None:
+    """A fact that is a length of time, in ns."""
     found = facts.find(fact)
     return nanoseconds(found.value, found.candidate.unit) if found is not None else None
+
+
+def _moment(facts: SpanFacts, name: str) -> int | None:
+    """Unix ns of an event."""
+    found = facts.find(name)
+    return found.value if found is not None and isinstance(found.value, int) else None
 
 
 def _attempts(facts: SpanFacts) -> int | None:

@@ -8,7 +8,7 @@ from tracebudget.core.fit import Profile
 from tracebudget.core.span import KIND_CLIENT, STATUS_ERROR
 from tracebudget.core.step import HTTP_ERROR, ModelFacts, StepKind, span_http_status
 from tracebudget.core.tree import Node, Note, Tree
-from tracebudget.core.ttft import Ttft, TtftSource, resolve_claims
+from tracebudget.core.ttft import Outline, Ttft, TtftSource, resolve_claims
 
 MS = 1_000_000
 WALL_GRACE_NS = (
@@ -48,10 +48,13 @@ def _settled(node: Node, tree: Tree, profile: Profile | None) -> Ttft:
         if node.server is node
         else resolve_claims(
             facts.ttft_claims,
-            duration_ns=node.duration,
-            offset_ns=_last_attempt_offset(node, facts),
-            output_tokens=facts.tokens.output,
-            streamed=facts.streamed,
+            Outline(
+                duration_ns=node.duration,
+                offset_ns=_last_attempt_offset(node, facts),
+                output_tokens=facts.tokens.output,
+                streamed=facts.streamed,
+                asks_for_tools=_asks_for_tools(node),
+            ),
         )
     )
     for refusal in refused:
@@ -59,6 +62,9 @@ def _settled(node: Node, tree: Tree, profile: Profile | None) -> Ttft:
             Note(refusal.code, (node.id,), {"from": refusal.where, "value_ns": refusal.value_ns})
         )
     if measured.ns is not None:
+        if measured.unit_guessed:
+            evidence = {"from": measured.where, "taken_as_ns": measured.ns}
+            tree.notes.append(Note("suspect_unit", (node.id,), evidence))
         return measured
     reported = _reported(node, tree)
     if reported is not None:
@@ -68,7 +74,19 @@ def _settled(node: Node, tree: Tree, profile: Profile | None) -> Ttft:
     estimate = profile.estimate(facts.model, facts.tokens, node.duration)
     if estimate is None:
         return measured
-    return Ttft(estimate, TtftSource.INFERRED, False, "fit", estimate, measured.first_visible_ns)
+    return Ttft(
+        estimate,
+        TtftSource.INFERRED,
+        where="fit",
+        split_ns=estimate,
+        first_visible_ns=measured.first_visible_ns,
+    )
+
+
+def _asks_for_tools(node: Node) -> bool:
+    """Asked only where a claim depends on it: the answer may have to be searched."""
+    matters = any(claim.is_end_before_tools for claim in node.facts.ttft_claims)
+    return matters and node.step is not None and node.step.asks_for_tools() is True
 
 
 def _last_attempt_offset(node: Node, facts: ModelFacts) -> int:
@@ -128,7 +146,7 @@ def _reported(node: Node, tree: Tree) -> Ttft | None:
         )
         return None
     total = min(total, node.duration)
-    return Ttft(total, TtftSource.REPORTED, False, where, total)
+    return Ttft(total, TtftSource.REPORTED, where=where, split_ns=total)
 
 
 def _note_tokens(node: Node, tree: Tree) -> None:

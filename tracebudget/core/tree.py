@@ -316,19 +316,21 @@ def _mend_times(tree: Tree) -> None:
     """Ends before starts become zero lengths; an end that was never written is the last
     descendant's.
     """
+    last: dict[Node, int] = {}  # the latest end at or below a node
     for node in reversed(tree.nodes):
+        below = max((last[child] for child in node.children), default=node.start)
         if node.is_placeholder:
             node.start = min((child.start for child in node.children), default=node.start)
             node.end = max((child.end for child in node.children), default=node.end)
         elif node.span.end_ns == 0 and node.span.start_ns != 0:
-            node.end = max((child.end for child in node.children), default=node.start)
-            node.end = max(node.end, node.start)
+            node.end = max(below, node.start)
             tree.notes.append(Note("unfinished_span", (node.id,), {"assumed_end_ns": node.end}))
         elif node.end < node.start:
             tree.notes.append(
                 Note("ends_before_start", (node.id,), {"by_ns": node.start - node.end})
             )
             node.end = node.start
+        last[node] = max(below, node.end)
     early = [
         node.id
         for node in tree.nodes

@@ -31,6 +31,7 @@ LATE_EVENT_NS, LATE_EVENT_SHARE = (
     5 * MS,
     0.01,
 )  # an event this close to the end was stamped when the span closed
+TOOL_ANSWER_END_NS, TOOL_ANSWER_END_SHARE = 20 * MS, 0.05  # the end, stamped before its handling
 MIN_REST_PER_TOKEN_NS = 200_000  # 5,000 tokens a second: faster than any decoder sends one stream
 MIN_PLAUSIBLE_NS = (
     MS  # no service answers over a network in less; below it the unit was guessed wrong
@@ -61,6 +62,7 @@ class TtftClaim:
     from_attempt: bool
     is_event: bool
     unit_guessed: bool
+    is_end_before_tools: bool  # in answers that ask for tools the emitter may stamp the end
     proves_stream: bool
 
 
@@ -74,6 +76,7 @@ class Ttft:
     source: TtftSource = TtftSource.UNKNOWN
     is_bound: bool = False
     where: str | None = None
+    unit_guessed: bool = False
     split_ns: int | None = None
     first_visible_ns: int | None = None
 
@@ -125,7 +128,8 @@ def _claim(span: Span, fact: Fact) -> TtftClaim | None:
         is_bound=candidate.is_bound,
         from_attempt=candidate.origin == "attempt_start",
         is_event=candidate.source == "event_time",
-        unit_guessed=candidate.unit in {"ambiguous", "iso8601_naive_local"},
+        unit_guessed=candidate.unit == "ambiguous",
+        is_end_before_tools=candidate.is_end_before_tools,
         proves_stream=candidate.key not in NO_PROOF,
     )
 
@@ -146,10 +150,8 @@ def _after_start(span: Span, fact: Fact) -> int | None:
 
 
 def _plausible(value: Any, duration_ns: int) -> int | None:
-    """A figure without a unit: seconds, else milliseconds, else ns, the first that fits into the
-    call.
-    """
-    for unit in ("s", "ms", "ns"):
+    """A figure without a unit: in the largest unit in which it fits into the call."""
+    for unit in UNITS:
         ns = nanoseconds(value, unit)
         if ns is not None and MIN_PLAUSIBLE_NS <= ns <= duration_ns + GRACE_NS:
             return ns
@@ -180,29 +182,33 @@ def unix_ns(text: Any) -> int | None:
     return (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1_000
 
 
-def resolve_claims(
-    claimed: Sequence[TtftClaim],
-    *,
-    duration_ns: int,
-    offset_ns: int,
-    output_tokens: int | None,
-    streamed: bool | None,
-) -> tuple[Ttft, list[Refusal]]:
-    """The first claim that can be true, as a measured TTFT, and why the others before it were
-    refused.
+@record
+class Outline:
+    """What is known of a call when its claims are judged. `offset_ns`: where its last attempt
+    began, from the call's start.
+    """
 
-    `offset_ns`: start of the last attempt after the call's start. A claim on a call known not to be
-    streamed is refused.
+    duration_ns: int
+    offset_ns: int
+    output_tokens: int | None
+    streamed: bool | None
+    asks_for_tools: bool
+
+
+def resolve_claims(claimed: Sequence[TtftClaim], call: Outline) -> tuple[Ttft, list[Refusal]]:
+    """The first claim that can be true, as a measured TTFT, and why the others before it were
+    refused. A claim on a call known not to be streamed is refused.
     """
     refused: list[Refusal] = []
     for claim in claimed:
-        split = claim.after_ns + (offset_ns if claim.from_attempt else 0)
-        code = _disbelief(claim, split, duration_ns, output_tokens, streamed)
+        split = claim.after_ns + (call.offset_ns if claim.from_attempt else 0)
+        code = _disbelief(claim, split, call)
+        capped = min(split, call.duration_ns)
         if code is None:
-            return _accepted(claim, min(split, duration_ns), offset_ns), refused
+            return _accepted(claim, capped, call.offset_ns), refused
         refused.append(Refusal(code, claim.where, claim.after_ns))
         if code == "ttft_not_prefill":
-            return Ttft(first_visible_ns=max(0, min(split, duration_ns) - offset_ns)), refused
+            return Ttft(first_visible_ns=max(0, capped - call.offset_ns)), refused
     return Ttft(), refused
 
 
@@ -212,28 +218,27 @@ def _accepted(claim: TtftClaim, split: int, offset_ns: int) -> Ttft:
         source=TtftSource.MEASURED,
         is_bound=claim.is_bound,
         where=claim.where,
+        unit_guessed=claim.unit_guessed,
         split_ns=split,
     )
 
 
-def _disbelief(
-    claim: TtftClaim, split: int, duration_ns: int, output_tokens: int | None, streamed: bool | None
-) -> str | None:
+def _disbelief(claim: TtftClaim, split: int, call: Outline) -> str | None:
     """The data-quality code under which a claim is refused, None where it can be true."""
-    rest = duration_ns - split
-    many = output_tokens is None or output_tokens > 1
-    late = max(LATE_EVENT_NS, int(duration_ns * LATE_EVENT_SHARE)) if claim.is_event else EQUAL_NS
-    if streamed is False or split <= 0 or rest < -GRACE_NS:
+    rest, output = call.duration_ns - split, call.output_tokens
+    if call.streamed is False or split <= 0 or rest < -GRACE_NS:
         return "ttft_out_of_range"
-    if many and rest <= late:
+    late = max(LATE_EVENT_NS, int(call.duration_ns * LATE_EVENT_SHARE))
+    if (output is None or output > 1) and rest <= (late if claim.is_event else EQUAL_NS):
         return "ttft_equals_duration"
-    if (
-        output_tokens is not None
-        and output_tokens > 1
-        and rest < MIN_REST_PER_TOKEN_NS * (output_tokens - 1)
-    ):
-        return "ttft_not_prefill"
-    return None
+    too_fast = output is not None and output > 1 and rest < MIN_REST_PER_TOKEN_NS * (output - 1)
+    return "ttft_not_prefill" if too_fast or _is_end_before_tools(claim, rest, call) else None
+
+
+def _is_end_before_tools(claim: TtftClaim, rest: int, call: Outline) -> bool:
+    """So close to the end, the figure of an emitter that collects tool calls is the end itself."""
+    near = max(TOOL_ANSWER_END_NS, int(TOOL_ANSWER_END_SHARE * call.duration_ns))
+    return call.asks_for_tools and claim.is_end_before_tools and rest < near
 
 
 def tpot_ns(duration_ns: int, split_ns: int | None, output_tokens: int | None) -> int | None:

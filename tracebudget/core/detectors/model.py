@@ -126,7 +126,7 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
             continue
         bad = [tool for tool in between if refused_arguments(tool)]
         unparsed = [request for request in first.step.tool_requests if not request.parsed]
-        if bad or unparsed:
+        if bad or unparsed or first.step.asks_in_vain():
             change = Change(removed=frozenset((second, *between)))
             yield performance(
                 case,

@@ -41,7 +41,9 @@ def _untraced_tools(report: Report) -> Iterator[Note]:
 
 def _asks(call: Node) -> bool:
     step = call.step
-    return step is not None and not step.is_error and step.asks_for_tools() is True
+    if step is None or step.is_error:
+        return False
+    return step.asks_for_tools() is True and not step.asks_in_vain()
 
 
 def _tokens_missing(call: Node) -> bool:

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from tracebudget.core.content import ARGUMENTS, TIMEOUT
 from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
 from tracebudget.core.replay import Change, saving_ns
 from tracebudget.core.report import Turn
@@ -21,6 +22,9 @@ DEFAULT_TTL_NS = (
 )  # the source's tool_result_ttl_seconds: a result older than this is asked for anew
 AT_LIMIT = 0.01  # a failed call this close to the declared limit hit it
 
+REFUSED_WITHIN_NS = 50 * MS  # arguments are checked before the work: a later error is the work's
+
+# Names of error types.
 TIMED_OUT = re.compile(r"time.?out|timed.?out|deadline", re.IGNORECASE)
 BAD_ARGUMENTS = re.compile(
     r"json|decode|validation|schema|pars(e|ing)|tool.?input|invalid.?arg", re.IGNORECASE
@@ -180,7 +184,10 @@ def tool_timeout(case: Case) -> Iterator[Finding]:
 
 
 def _hit_limit(tool: Node, limit_ns: int | None) -> bool:
-    says_so = tool.step is not None and TIMED_OUT.search(tool.step.error_type or "") is not None
+    step = tool.step
+    says_so = step is not None and (
+        TIMED_OUT.search(step.error_type or "") is not None or step.complaint == TIMEOUT
+    )
     return says_so or (
         limit_ns is not None and abs(tool.duration - limit_ns) <= AT_LIMIT * limit_ns
     )
@@ -215,12 +222,12 @@ def refused_arguments(tool: Node) -> bool:
     step = tool.step
     if step is None:
         return False
-    named = step.is_error and BAD_ARGUMENTS.search(step.error_type or "") is not None
-    return (
-        step.arguments_refused
-        or named
-        or (step.is_error and step.arguments is not None and step.arguments[1] is False)
-    )
+    if step.arguments_refused or not step.is_error:
+        return step.arguments_refused
+    if step.arguments is not None and step.arguments[1] is False:
+        return True
+    blamed = BAD_ARGUMENTS.search(step.error_type or "") or step.complaint == ARGUMENTS
+    return bool(blamed) and tool.duration <= REFUSED_WITHIN_NS
 
 
 def _retry(case: Case, before: Node, tool: Node) -> Finding:

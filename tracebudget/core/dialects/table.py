@@ -3,9 +3,9 @@ file.
 
 A table holds `id`, `label`, `rank` (first match by rank wins), `evidence` ("recorded" when a trace
 proves it, else "documentation"), `detect` and `roles` (see matcher.py), `facts`: for each fact an
-ordered list of candidates, and optionally `extends` (another table's candidates follow its own),
-`input_includes_cache` (yes, no, varies), `zero_cache_is_unknown`, `stream_flag` rules. An empty
-list of candidates says that the fact has no source here.
+ordered list of candidates, and optionally `extends` (another table's candidates follow its own, and
+its roles stand in for none), `input_includes_cache` (yes, no, varies), `zero_cache_is_unknown`,
+`stream_flag` rules. An empty list of candidates says that the fact has no source here.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Candidate:
     unit: str = ""
     origin: str = ""
     is_bound: bool = False  # the emitter stamps a role chunk or `response.created` in some cases
+    is_end_before_tools: bool = False  # it stamps the end of some answers that ask for tools
     equals: str = ""
     matches: str = ""
     unknown: str = ""  # a value that says nothing
@@ -103,7 +104,8 @@ def load_tables() -> list[Dialect]:
 
 
 def _dialect(table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -> Dialect:
-    rules = [table["detect"], *(role["when"] for role in table["roles"])]
+    roles = table["roles"] if "roles" in table else by_id[table["extends"]]["roles"]
+    rules = [table["detect"], *(role["when"] for role in roles)]
     flag = table.get("stream_flag", {})
     return Dialect(
         id=table["id"],
@@ -111,7 +113,7 @@ def _dialect(table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -
         rank=table["rank"],
         evidence=table["evidence"],
         detect=compile_matcher(table["detect"]),
-        roles=tuple(Role(role["role"], compile_matcher(role["when"])) for role in table["roles"]),
+        roles=tuple(Role(role["role"], compile_matcher(role["when"])) for role in roles),
         facts={
             fact: tuple(map(read_candidate, rows))
             for fact, rows in _inherited(table, by_id).items()
@@ -159,6 +161,7 @@ def read_candidate(row: Mapping[str, Any]) -> Candidate:
         unit=row.get("unit", ""),
         origin=row.get("origin", ""),
         is_bound=row.get("is_bound", False),
+        is_end_before_tools=row.get("is_end_before_tools", False),
         equals=row.get("equals", ""),
         matches=row.get("matches", ""),
         unknown=row.get("unknown", ""),
