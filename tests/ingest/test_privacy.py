@@ -166,6 +166,12 @@ def test_no_secret_passes_by_any_way() -> None:
     assert "KeyError" in stored
 
 
+@pytest.mark.parametrize("key", ["content", "message", "exception.message", "gen_ai.prompt"])
+def test_plain_names_of_content_do_not_pass(key: str) -> None:
+    (event,) = through(replace(PLAIN, events=(Event("note", 1, {key: SECRET}),))).events
+    assert SECRET not in str(event.attributes)
+
+
 def test_facts_hidden_in_content_are_lifted_out_first() -> None:
     lifted = through(SECRETIVE).attributes[LIFTED]
     assert lifted["prompt"]
