@@ -21,7 +21,7 @@ from django.conf import settings
 from ingest.decode import MARKS_KEY, cut
 from tracebudget import models
 from tracebudget.core import content
-from tracebudget.core.dialects import DIALECTS, FACT_KEYS, common
+from tracebudget.core.dialects import FACT_KEYS, common
 from tracebudget.core.dialects.facts import LIFTED
 from tracebudget.core.span import Attributes, Event, Link, Span
 
@@ -37,15 +37,7 @@ MAX_FACT_CHARS = 200  # of a value that passes: names and ids are shorter, longe
 MAX_FACT_ITEMS = 32  # of a list that passes
 
 PSEUDONYM_KEYS = frozenset(common.SESSION_KEYS) | common.IDENTITY_KEYS
-# A dialect may read arguments and results from a key whose name says nothing, like `content`.
-CONTENT_FACTS = ("tool_arguments", "tool_result")
-CONTENT_KEYS = frozenset(
-    candidate.key
-    for dialect in DIALECTS
-    for fact in CONTENT_FACTS
-    for candidate in dialect.candidates(fact)
-)
-PASSING_KEYS = FACT_KEYS - PSEUDONYM_KEYS - CONTENT_KEYS
+PASSING_KEYS = FACT_KEYS - PSEUDONYM_KEYS
 # Who sent it and where it ran. No `process.*`: command lines and owners tell of people and secrets.
 RESOURCE_KEYS = frozenset({"host.name", "host.id", "host.arch", "container.id"})
 RESOURCE_PREFIXES = ("service.", "telemetry.", "deployment.", "k8s.", "cloud.", "faas.", "os.")

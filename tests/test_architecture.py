@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # words
     "wording": ("core", "templatetags.duration"),
     "templatetags": ("core", "wording"),
-    "summary": ("core", "wording"),
+    "summary": ("core", "wording", "templatetags.duration"),
     "budget_file": ("core",),
     # use cases, and the shell around them
     "pipeline": ("store", "conclusions", "core", "alerts.dispatch"),

@@ -24,6 +24,7 @@ from tracebudget.core.budget import COUNTS, METRICS, TOOL_CALL, Budget
 UNITS_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 TIME = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|min)\s*")
 ALL_APPS = "*"
+WHOLE = 100  # percent
 
 
 class BudgetFileError(ValueError):
@@ -55,9 +56,11 @@ def _budget(row: Any, where: str) -> Budget:
     metric = str(row["metric"])
     if metric not in METRICS and not metric.startswith(TOOL_CALL):
         known = ", ".join(METRICS)
-        raise BudgetFileError(f"{where}: no metric {metric!r}; there are {known}, {TOOL_CALL}<name>.")
+        raise BudgetFileError(
+            f"{where}: no metric {metric!r}; there are {known}, {TOOL_CALL}<name>."
+        )
     objective = row.get("objective", 95)
-    if not isinstance(objective, int | float) or not 0 < objective <= 100:
+    if not isinstance(objective, int | float) or not 0 < objective <= WHOLE:
         raise BudgetFileError(f"{where}: `objective` must be a percentage, not {objective!r}.")
     return Budget(metric, _limit(row["limit"], metric, where), float(objective))
 

@@ -124,6 +124,9 @@ _recogniser = Recogniser(DIALECTS)
 recognise = _recogniser.read
 
 
+CONTENT_FACTS = frozenset({"tool_arguments", "tool_result"})
+
+
 def _fact_keys() -> frozenset[str]:
     """Every key whose value a rule or a fact reads and that carries no content: the allowlist of
     *timings only*.
@@ -132,17 +135,17 @@ def _fact_keys() -> frozenset[str]:
     first.
     """
     keys = {key for dialect in DIALECTS for kind, key in dialect.signals if kind == "value"}
-    lists = [rows for dialect in DIALECTS for rows in dialect.facts.values()] + [
-        common.TTFT_FALLBACK
-    ]
-    keys |= {
-        row.key
-        for rows in lists
-        for row in rows
-        if row.source == "attr" or (row.source == "event_attr" and row.event)
-    }
+    rows = list(common.TTFT_FALLBACK)
+    content: set[str] = set()
+    for dialect in DIALECTS:
+        for fact, candidates in dialect.facts.items():
+            if fact in CONTENT_FACTS:
+                content |= {candidate.key for candidate in candidates}
+            else:
+                rows += candidates
+    keys |= {row.key for row in rows if row.source in {"attr", "event_attr"}}
     keys |= {*common.SESSION_KEYS, *common.PLAIN_KEYS}
-    return frozenset(key for key in keys if not common.is_content(key))
+    return frozenset(key for key in keys - content if not common.is_content(key))
 
 
 FACT_KEYS = _fact_keys()

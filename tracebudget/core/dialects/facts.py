@@ -128,7 +128,7 @@ def _names(event: Event, candidate: Candidate) -> bool:
 
 def _event_attribute(span: Span, candidate: Candidate) -> tuple[Any, str]:
     for event in span.events:
-        if event.name == candidate.event and candidate.key in event.attributes:
+        if candidate.event in ("", event.name) and candidate.key in event.attributes:
             return event.attributes[candidate.key], f"event:{candidate.event}"
     return None, ""
 
