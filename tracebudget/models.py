@@ -1,10 +1,12 @@
 """The whole schema in one read: facts, intent, conclusions.
 
-Facts (what arrived) are never edited; conclusions are rebuilt whole by `store.save_analyses`, never edited by hand.
-Times that are computed with are `*_ns` integers; `*_at` columns are aware UTC and only filter, sort and page.
+Facts (what arrived) are never edited; conclusions are rebuilt whole by `store.save_analyses`, never
+edited by hand. Times that are computed with are `*_ns` integers; `*_at` columns are aware UTC and
+only filter, sort and page.
 
-The tables of facts and conclusions that grow with traffic are partitioned by `day`, the UTC date on which the first
-span of their trace arrived, so that retention drops whole traces by dropping partitions (docs/decisions/0003).
+The tables of facts and conclusions that grow with traffic are partitioned by `day`, the UTC date on
+which the first span of their trace arrived, so that retention drops whole traces by dropping
+partitions (docs/decisions/0003).
 """
 
 from __future__ import annotations
@@ -82,7 +84,9 @@ class SignInLink(models.Model):
 
 
 class App(models.Model):
-    """The agent application that owns requests: the root span's `service.name`. Its name is free text, its slug is ours."""
+    """The agent application that owns requests: the root span's `service.name`. Its name is free
+    text, its slug is ours.
+    """
 
     project = models.ForeignKey(Project, models.CASCADE, related_name="apps")
     name = models.TextField()
@@ -102,8 +106,9 @@ class App(models.Model):
 class Trace(models.Model):
     """One agent request, its place in the queue of work, and the summary that lists read.
 
-    `revision` counts arrivals of new spans; an analysis is saved only for the revision it read. `analyze_after` is the
-    queue: due when it is in the past, claimed by moving it forward, null when there is nothing to do.
+    `revision` counts arrivals of new spans; an analysis is saved only for the revision it read.
+    `analyze_after` is the queue: due when it is in the past, claimed by moving it forward, null
+    when there is nothing to do.
     """
 
     project = models.ForeignKey(Project, models.CASCADE)
@@ -111,7 +116,7 @@ class Trace(models.Model):
     day = models.DateField()
     revision = models.BigIntegerField(default=0)
     analyze_after = models.DateTimeField(null=True)
-    attempts = models.SmallIntegerField(default=0)  # analyses begun since the last one that was saved
+    attempts = models.SmallIntegerField(default=0)  # analyses begun since the last saved one
     failure = models.TextField(default="")  # why the last analysis failed, "" when it did not
     batch_count = models.IntegerField(default=0)
     span_count = models.IntegerField(default=0)
@@ -153,15 +158,23 @@ class Trace(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project", "trace_id"], name="trace_once")]
         indexes = [
-            models.Index(fields=["analyze_after"], name="trace_due", condition=Q(analyze_after__isnull=False)),
+            models.Index(
+                fields=["analyze_after"], name="trace_due", condition=Q(analyze_after__isnull=False)
+            ),
             models.Index(fields=["project", "-started_at", "-id"], name="trace_by_start"),
             models.Index(fields=["app", "-started_at"], name="trace_by_app"),
-            models.Index(fields=["project", "session_id"], name="trace_by_session", condition=Q(session_id__isnull=False)),
+            models.Index(
+                fields=["project", "session_id"],
+                name="trace_by_session",
+                condition=Q(session_id__isnull=False),
+            ),
         ]
 
 
 class DayPartitioned(models.Model):
-    """Rows that live and die with their trace's day. No database constraint to the trace: the partition is dropped whole."""
+    """Rows that live and die with their trace's day. No database constraint to the trace: the
+    partition is dropped whole.
+    """
 
     pk = models.CompositePrimaryKey("day", "trace_id", "position")
     day = models.DateField()
@@ -172,7 +185,8 @@ class DayPartitioned(models.Model):
 
 
 class SpanBatch(DayPartitioned):
-    """The spans of one trace that came in one export request, after the privacy door, compressed (`store.pack_spans`).
+    """The spans of one trace that came in one export request, after the privacy door, compressed
+    (`store.pack_spans`).
 
     The digest is of the content: a request sent again finds its own rows and changes nothing.
     """
@@ -198,7 +212,9 @@ class Analysis(DayPartitioned):
 
 
 class ModelCall(DayPartitioned):
-    """One model call, narrow, for figures over many requests. `position` is its place in the analysis' list of steps."""
+    """One model call, narrow, for figures over many requests. `position` is its place in the
+    analysis' list of steps.
+    """
 
     position = models.IntegerField()
     app = models.ForeignKey(App, models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -273,9 +289,11 @@ class Finding(DayPartitioned):
 
 
 class Budget(models.Model):
-    """What an app's owner promised: at least `objective` percent of requests keep `metric` within `limit`.
+    """What an app's owner promised: at least `objective` percent of requests keep `metric` within
+    `limit`.
 
-    `metric` is one of `core.budget.METRICS` or `tool_call:<name>`; `limit` is in the metric's unit, ns or a count.
+    `metric` is one of `core.budget.METRICS` or `tool_call:<name>`; `limit` is in the metric's unit,
+    ns or a count.
     """
 
     app = models.ForeignKey(App, models.CASCADE, related_name="budgets")

@@ -135,6 +135,8 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "tracebudget.web.csp.content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    # A waterfall is repetitive HTML. BREACH: Django masks CSRF tokens, and pads what it compresses.
+    "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
