@@ -152,3 +152,14 @@ def triage(document: Document, step: int) -> tuple[str, str | None]:
     """State of a step of the investigation, and why it is unknown."""
     row = document["triage"][step - 1]
     return row["state"], row["why"]
+
+
+def found(code: str, *tops: Branch, **known: Any) -> Document | None:
+    """A drawn trace's finding of that code, None where there is none."""
+    return diagnoses(analyzed(*tops, **known)).get(code)
+
+
+def difference(faulty: Document, twin: Document) -> int:
+    """How much longer, in ns, a request took than its twin without the fault."""
+    longer: int = faulty["end_to_end_ns"] - twin["end_to_end_ns"]
+    return longer

@@ -173,7 +173,6 @@ def test_a_tool_that_was_not_called_kept_its_budget() -> None:
     assert judged("tool_call:search", 100, agent(0, 100))[1] == "within"
 
 
-@pytest.mark.xfail(strict=True, reason="bug 15")
 def test_a_tool_call_leaves_out_what_a_person_took() -> None:
     """
     tool   |--------------------|  800 ms

@@ -323,25 +323,13 @@ ANSWERS: dict[str, tuple[str, dict[str, Any], list[Event]]] = {
 }  # fmt: skip
 
 
-BUGS = {"Haystack": "bug 13", "OpenAI responses": "bug 14"}
-
-
 def step_from(shape: str) -> Step:
     _, attributes, events = ANSWERS[shape]
     name = "haystack.agent.step.llm" if shape == "Haystack" else "call"
     return call(attributes, *events, name=name)
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        pytest.param(
-            shape,
-            marks=pytest.mark.xfail(strict=True, reason=BUGS[shape]) if shape in BUGS else (),
-        )
-        for shape in ANSWERS
-    ],
-)
+@pytest.mark.parametrize("shape", ANSWERS)
 def test_every_shape_of_a_tool_request_says_the_same(shape: str) -> None:
     """Name, call id, and the fingerprint of the arguments, however they are written."""
     (request,) = step_from(shape).tool_requests
