@@ -15,14 +15,13 @@ Played without a change, every request comes out as it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tracebudget.core.rehearsal import Rehearsal
 from tracebudget.core.report import Report
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.tree import Node
-
-TOUCH_NS = 1_000_000  # siblings that overlap by less were one after the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +41,35 @@ class Change:
 
 
 def replay(report: Report, change: Change) -> int:
-    """The request's end-to-end time under the change, ns."""
+    """The request's end-to-end time under the change, ns.
+
+    What the change cannot reach lasts as it did: the cost is that of the change's surroundings.
+    """
     groups = {node: group for group in change.together for node in group}
-    lasts: dict[Node, int] = {}
-    for node in reversed(report.tree.nodes):  # children before parents
-        if not node.background:
-            lasts[node] = 0 if node in change.removed else _duration(node, change, groups, lasts)
-    return lasts[report.tree.root]
+    touched = {*change.shorter, *change.removed, *change.at_once, *groups}
+    lasts = dict.fromkeys(change.removed, 0)
+    below = _reach(touched)
+    for node in sorted(below, key=report.rehearsals.order.__getitem__, reverse=True):
+        if node not in change.removed and not node.background:
+            rehearsal = report.rehearsals.of(node)
+            lasts[node] = _Play(rehearsal, change, groups, lasts).duration(below[node])
+    root = report.tree.root
+    return lasts.get(root, root.duration)
+
+
+def _reach(touched: Iterable[Node]) -> dict[Node, set[Node]]:
+    """Each span that may come out otherwise, with those of its children that may."""
+    below: dict[Node, set[Node]] = {}
+    for start in touched:
+        node = start
+        below.setdefault(node, set())
+        while node.parent is not None:
+            is_known = node.parent in below
+            below.setdefault(node.parent, set()).add(node)
+            if is_known:
+                break
+            node = node.parent
+    return below
 
 
 def saving_ns(report: Report, change: Change) -> int:
@@ -85,66 +106,73 @@ def _is_overhead(segment: SegmentKind, part: str | None) -> bool:
     return segment == SegmentKind.FRAMEWORK and part not in {"unattributed", "retry_wait"}
 
 
-def _duration(
-    node: Node, change: Change, groups: Mapping[Node, tuple[Node, ...]], lasts: Mapping[Node, int]
-) -> int:
-    """A span's new duration from its children's. Children count as far as their parent contains
-    them.
-    """
-    children = [
-        c for c in node.children if not c.background and c.end > node.start and c.start < node.end
-    ]
-    ends: dict[Node, int] = {}  # each child's new end, from the node's start
-    done = _Done(children, node)
-    for child in children:
-        group = groups.get(child)
-        if group is not None and child is not group[0]:
-            start = _start_in_group(child, group, ends, lasts, change.max_parallel)
-        else:
-            was, now = done.by(child.start, ends)
-            gapless = child in change.removed or child in change.at_once
-            start = now + (0 if gapless else max(child.start, node.start) - was)
-        hidden = max(0, node.start - child.start) + max(0, child.end - node.end)
-        ends[child] = max(0, start) + max(0, lasts[child] - hidden)
-    was, now = done.by(node.end, ends)
-    return max(0, now + node.end - was - change.shorter.get(node, 0))
-
-
-def _start_in_group(
-    child: Node,
-    group: tuple[Node, ...],
-    ends: Mapping[Node, int],
-    lasts: Mapping[Node, int],
-    lanes: int | None,
-) -> int:
-    """With the first of the group, or when one of the lanes falls free."""
-    earlier = sorted(ends[other] for other in group[: group.index(child)])
-    if lanes is not None and len(earlier) >= lanes:
-        return earlier[len(earlier) - lanes]
-    return ends[group[0]] - lasts[group[0]]
-
-
-class _Done:
-    """Which siblings had ended by a moment: their latest old end (absolute) and latest new end
-    (from the start).
+class _Play:
+    """One span's children, played under a change. Times are ns from the span's new start, but for
+    `was`, the latest old end (Unix ns) of the children that have ended.
     """
 
-    def __init__(self, children: Sequence[Node], node: Node) -> None:
-        self.by_end = sorted(children, key=lambda child: child.end)
-        self.next = 0
-        self.limit = node.end
-        self.was, self.now = node.start, 0
+    def __init__(
+        self,
+        rehearsal: Rehearsal,
+        change: Change,
+        groups: Mapping[Node, tuple[Node, ...]],
+        lasts: Mapping[Node, int],
+    ) -> None:
+        self.rehearsal, self.node = rehearsal, rehearsal.node
+        self.change, self.groups, self.lasts = change, groups, lasts
+        self.ends: dict[Node, int] = {}  # new ends of the children played so far
 
-    def by(self, moment: int, ends: Mapping[Node, int]) -> tuple[int, int]:
-        """Moments come in order. A sibling whose new end is not known yet had not begun."""
-        while (
-            self.next < len(self.by_end)
-            and min(self.by_end[self.next].end, self.limit) <= moment + TOUCH_NS
-        ):
-            sibling = self.by_end[self.next]
-            if sibling not in ends:
+    def duration(self, affected: set[Node]) -> int:
+        """The span's new duration. Children before the first affected one came out as they were;
+        when all have ended that began before some later one, the rest only moves.
+        """
+        children, node = self.rehearsal.children, self.node
+        places = [self.rehearsal.place[c] for c in affected if c in self.rehearsal.place]
+        first, last = (min(places), max(places)) if places else (len(children), -1)
+        self._begin_at(first)
+        for index in range(first, len(children)):
+            child = children[index]
+            self._advance(child.start, index)
+            start = self._start(child)
+            if index > last and self.ended == index and start >= 0:
                 break
-            self.was = max(self.was, min(sibling.end, self.limit))
-            self.now = max(self.now, ends[sibling])
-            self.next += 1
-        return self.was, self.now
+            before, after = node.start - child.start, child.end - node.end
+            shown = self.lasts.get(child, child.duration) - max(0, before) - max(0, after)
+            self.ends[child] = max(0, start) + max(0, shown)
+        else:
+            self._advance(node.end, len(children))
+        return max(0, self.now + node.end - self.was - self.change.shorter.get(node, 0))
+
+    def _begin_at(self, first: int) -> None:
+        rehearsal = self.rehearsal
+        is_any = first < len(rehearsal.children)
+        self.ended = rehearsal.waits[first] if is_any else 0
+        self.was = rehearsal.was[first] if is_any else self.node.start
+        self.now = self.was - self.node.start
+
+    def _advance(self, moment: int, begun: int) -> None:
+        """Take in the children that had ended by a moment at which `begun` had begun."""
+        rehearsal = self.rehearsal
+        while rehearsal.has_ended(self.ended, moment, begun):
+            sibling = rehearsal.by_end[self.ended]
+            end = rehearsal.end(sibling)
+            self.was = max(self.was, end)
+            self.now = max(self.now, self.ends.get(sibling, end - self.node.start))
+            self.ended += 1
+
+    def _start(self, child: Node) -> int:
+        change = self.change
+        group = [n for n in self.groups.get(child, ()) if n in self.rehearsal.place]
+        if group and child is not group[0]:
+            return self._start_in_group(child, group)
+        if child in change.removed or child in change.at_once:
+            return self.now
+        return self.now + max(child.start, self.node.start) - self.was
+
+    def _start_in_group(self, child: Node, group: Sequence[Node]) -> int:
+        """With the first of the group, or when one of the lanes falls free."""
+        earlier = sorted(self.ends[other] for other in group[: group.index(child)])
+        lanes = self.change.max_parallel
+        if lanes is not None and len(earlier) >= lanes:
+            return earlier[len(earlier) - lanes]
+        return self.ends[group[0]] - self.lasts.get(group[0], group[0].duration)

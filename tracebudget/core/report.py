@@ -13,6 +13,7 @@ from tracebudget.core import clock
 from tracebudget.core.calls import read_steps
 from tracebudget.core.critical_path import Hulls, Slice, critical_path
 from tracebudget.core.fit import Profile
+from tracebudget.core.rehearsal import Rehearsals
 from tracebudget.core.run import Run, find_runs, innermost_runs, settle_ends
 from tracebudget.core.segment import CALMER, PARTS, TOOL_KINDS, Attribution, PathSlice, SegmentKind
 from tracebudget.core.step import StepKind
@@ -67,6 +68,7 @@ class Report:
     busy: dict[SegmentKind, int]
     parts: dict[SegmentKind, dict[str, int | None]]
     profile: Profile | None
+    rehearsals: Rehearsals
 
     @property
     def start(self) -> int:
@@ -158,6 +160,7 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         busy=_busy(tree, attribution, path),
         parts=_parts(path, steps),
         profile=profile,
+        rehearsals=Rehearsals(tree),
     )
 
 
