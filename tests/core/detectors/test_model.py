@@ -115,10 +115,8 @@ def test_an_agent_that_was_asked_twice() -> None:
 
 def test_a_vote_of_three_is_no_lost_stream() -> None:
     """Self-consistency asks the same three times; without flags nothing is proven."""
-    call = {"input": 50, "output": 40, "prompt": SAME}
-    document = analyzed(
-        agent(0, 1500, *(chat(500 * n, 500 * n + 490, **call) for n in range(3)))  # type: ignore[arg-type]
-    )
+    call: dict[str, Any] = {"input": 50, "output": 40, "prompt": SAME}
+    document = analyzed(agent(0, 1500, *(chat(500 * n, 500 * n + 490, **call) for n in range(3))))
     assert "double_generation" not in diagnoses(document)
     assert triage(document, 2) == ("unknown", "streaming_not_proven")
 
