@@ -34,6 +34,8 @@ GAP_SHARE = 0.005
 BAND_LEVELS = 8
 # Labels that fit side by side on the lane of a desktop.
 MAX_TICKS = 8
+# Of the axis, between two labels: beside a fold they would run into each other.
+TICK_SHARE = 0.06
 
 # Parts that are told apart wherever shares are shown.
 IGNORANCE = frozenset({"unsplit", "unattributed"})
@@ -127,8 +129,11 @@ class Axis:
         """Round moments for labels, none inside a fold."""
         folded = sum(fold.end_ns - fold.start_ns for fold in self.folds)
         step = round_step((self.end_ns - folded) / MAX_TICKS)
-        inside = iter(range(0, self.end_ns, step)) if not self.folds else self._open_moments(step)
-        return [moment for moment in inside if self.at(moment) < 1]
+        ticks: list[int] = []
+        for moment in self._open_moments(step):
+            if not ticks or self.at(moment) - self.at(ticks[-1]) >= TICK_SHARE:
+                ticks.append(moment)
+        return ticks
 
     def _open_moments(self, step: int) -> Iterator[int]:
         at = 0
