@@ -1,0 +1,1 @@
+"""Storage reads for pages: fixed numbers of queries, and no query without its project."""

@@ -1,0 +1,322 @@
+"""Which requests, in which order, and one of them whole.
+
+Lists read the summary columns of `models.Trace`, never spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db.models import Q, QuerySet
+from django.utils.functional import Promise
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from tracebudget import models
+from tracebudget.core.span import Span
+from tracebudget.packing import decompress, unpack_spans
+from tracebudget.templatetags.duration import count, duration
+from tracebudget.wording import STATES, finding_title, metric_name
+
+Document = dict[str, Any]
+Text = str | Promise
+
+PAGE_SIZE = 50  # rows that are read before one filters
+MAX_COUNTED = 10_000  # matches counted exactly; a larger number helps nobody and costs a scan
+NAMES_FROM = 1_000  # latest requests whose names are offered in filters
+ANY = "any"
+
+# A request that started in a window arrived at that time or later; clocks may be a day ahead.
+CLOCK_SLACK = timedelta(days=1)
+
+
+# --- which requests ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One thing to filter by: its WHERE, and the words that say the same."""
+
+    label: Text
+    where: Callable[[Any], Q]
+    words: Callable[[Any], str]
+
+
+def _holds(column: str) -> Callable[[str], Q]:
+    return lambda value: Q(**{f"{column}__contains": [value]})
+
+
+def _breaches(metric: str) -> Q:
+    return Q(breached__len__gt=0) if metric == ANY else Q(breached__contains=[metric])
+
+
+def _breach_words(metric: str) -> str:
+    if metric == ANY:
+        return gettext("over a budget")
+    return gettext("over the budget of %(metric)s") % {"metric": metric_name(metric)}
+
+
+def _state(state: str) -> Q:
+    return Q(has_error=True) if state == "error" else Q(state=state)
+
+
+def _state_words(state: str) -> str:
+    return gettext("with an error in it") if state == "error" else str(STATES[state])
+
+
+CONDITIONS: dict[str, Condition] = {
+    "app": Condition(
+        _("app"), lambda v: Q(app__slug=v), lambda v: gettext("of app %(v)s") % {"v": v}
+    ),
+    "environment": Condition(
+        _("environment"), lambda v: Q(environment=v), lambda v: gettext("in %(v)s") % {"v": v}
+    ),
+    "version": Condition(
+        _("version"), lambda v: Q(version=v), lambda v: gettext("of release %(v)s") % {"v": v}
+    ),
+    "state": Condition(_("state"), _state, _state_words),
+    "breach": Condition(_("breach"), _breaches, _breach_words),
+    "finding": Condition(
+        _("finding"),
+        _holds("finding_codes"),
+        lambda v: gettext("with the finding “%(v)s”") % {"v": finding_title(v)},
+    ),
+    "model": Condition(
+        _("model"), _holds("model_names"), lambda v: gettext("with model %(v)s") % {"v": v}
+    ),
+    "tool": Condition(
+        _("tool"), _holds("tool_names"), lambda v: gettext("with tool %(v)s") % {"v": v}
+    ),
+    "agent": Condition(
+        _("agent"), _holds("agent_names"), lambda v: gettext("with agent %(v)s") % {"v": v}
+    ),
+    "session": Condition(
+        _("session"), lambda v: Q(session_id=v), lambda v: gettext("of session %(v)s") % {"v": v}
+    ),
+    "longer": Condition(
+        _("longer than"),
+        lambda ns: Q(end_to_end_ns__gte=ns),
+        lambda ns: gettext("of %(v)s or longer") % {"v": duration(ns)},
+    ),
+    "shorter": Condition(
+        _("shorter than"),
+        lambda ns: Q(end_to_end_ns__lte=ns),
+        lambda ns: gettext("of %(v)s or shorter") % {"v": duration(ns)},
+    ),
+    "text": Condition(
+        _("text of the name"),
+        lambda v: Q(name__icontains=v),
+        lambda v: gettext("named “…%(v)s…”") % {"v": v},
+    ),
+}
+
+SORTS: dict[str, tuple[str, Text]] = {
+    "time": ("started_at", _("time")),
+    "duration": ("end_to_end_ns", _("duration")),
+    "prefill": ("prefill_ns", _("prefill")),
+    "decode": ("decode_ns", _("decode")),
+    "tool": ("tool_ns", _("tool")),
+    "framework": ("framework_ns", _("framework")),
+}
+
+ORDER_WORDS: dict[tuple[str, bool], Text] = {
+    ("time", True): _("newest first"),
+    ("time", False): _("oldest first"),
+    ("duration", True): _("slowest first"),
+    ("duration", False): _("fastest first"),
+    ("prefill", True): _("most prefill first"),
+    ("prefill", False): _("least prefill first"),
+    ("decode", True): _("most decode first"),
+    ("decode", False): _("least decode first"),
+    ("tool", True): _("most tool time first"),
+    ("tool", False): _("least tool time first"),
+    ("framework", True): _("most framework time first"),
+    ("framework", False): _("least framework time first"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of time, named as the URL names it. No start: all time."""
+
+    name: str
+    since: datetime | None
+    until: datetime
+
+    def where(self, column: str = "started_at") -> Q:
+        if self.since is None:
+            return Q(**{f"{column}__isnull": False})
+        return Q(**{f"{column}__gte": self.since, f"{column}__lt": self.until})
+
+    def rows(self) -> Q:
+        """For tables partitioned by day of arrival: the same, and which days to look into."""
+        if self.since is None:
+            return self.where()
+        return self.where() & Q(day__gte=(self.since - CLOCK_SLACK).date())
+
+
+WINDOWS: dict[str, tuple[timedelta | None, Text]] = {
+    "1h": (timedelta(hours=1), _("last hour")),
+    "24h": (timedelta(hours=24), _("last 24 hours")),
+    "7d": (timedelta(days=7), _("last 7 days")),
+    "30d": (timedelta(days=30), _("last 30 days")),
+    "all": (None, _("all time")),
+}
+
+
+def window(name: str, *, now: datetime) -> Window:
+    """A named window that ends now. Clocks ahead of ours are let in."""
+    length, _words = WINDOWS[name]
+    return Window(name, None if length is None else now - length, now + CLOCK_SLACK)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFilter:
+    """Which requests of a project, in which order; says in words what its WHERE does."""
+
+    project: models.Project
+    window: Window
+    values: Mapping[str, Any] = field(default_factory=dict)
+    sort: str = "time"
+    descending: bool = True
+
+    def traces(self) -> QuerySet[models.Trace]:
+        """All that match. Traces that were never analysed have nothing to filter by."""
+        where = Q(project=self.project, analyzed_at__isnull=False) & self.window.where()
+        for key, value in self.values.items():
+            where &= CONDITIONS[key].where(value)
+        return models.Trace.objects.filter(where).select_related("app")
+
+    def describe(self, matches: int) -> str:
+        """The sentence above the list."""
+        many = gettext("More than %(n)s requests") if matches > MAX_COUNTED else None
+        number = min(matches, MAX_COUNTED)
+        start = many or ngettext("%(n)s request", "%(n)s requests", number)
+        words = [start % {"n": count(number)}]
+        words += [CONDITIONS[key].words(value) for key, value in self.values.items()]
+        words.append(gettext("in all time") if self.window.since is None else self._window_words())
+        order = ORDER_WORDS[self.sort, self.descending]
+        return f"{' '.join(words)}, {order}."
+
+    def _window_words(self) -> str:
+        return gettext("in the %(window)s") % {"window": WINDOWS[self.window.name][1]}
+
+    @property
+    def column(self) -> str:
+        return SORTS[self.sort][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A row's place in an order: what a page continues behind."""
+
+    value: datetime | int
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TracePage:
+    """Rows, how many match (MAX_COUNTED + 1: more), and where the next page begins, if any."""
+
+    rows: list[models.Trace]
+    matches: int
+    next: Position | None
+
+
+def trace_page(
+    chosen: TraceFilter, *, after: Position | None = None, size: int = PAGE_SIZE
+) -> TracePage:
+    """One page in the filter's order, ties broken by id: never a row twice, never one left out.
+
+    Two queries.
+    """
+    traces = chosen.traces()
+    matches = traces.order_by()[: MAX_COUNTED + 1].count()
+    sign = "-" if chosen.descending else ""
+    rows = list(
+        _behind(traces, chosen, after).order_by(f"{sign}{chosen.column}", f"{sign}id")[: size + 1]
+    )
+    last = rows[size - 1] if len(rows) > size else None
+    following = Position(getattr(last, chosen.column), last.pk) if last is not None else None
+    return TracePage(rows[:size], matches, following)
+
+
+def _behind(
+    traces: QuerySet[models.Trace], chosen: TraceFilter, after: Position | None
+) -> QuerySet[models.Trace]:
+    """(column, id) beyond the position. The first condition alone is what an index can use."""
+    if after is None:
+        return traces
+    than = "lt" if chosen.descending else "gt"
+    return traces.filter(**{f"{chosen.column}__{than}e": after.value}).filter(
+        Q(**{f"{chosen.column}__{than}": after.value}) | Q(**{f"id__{than}": after.id})
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the latest requests of a project offer to filter by."""
+
+    environments: list[str]
+    versions: list[str]
+    models: list[str]
+    tools: list[str]
+    agents: list[str]
+    findings: list[str]
+    breaches: list[str]
+
+
+def names(project: models.Project, app: models.App | None = None) -> Names:
+    """Distinct names among the latest requests. One query."""
+    mine = Q(project=project, analyzed_at__isnull=False)
+    latest = models.Trace.objects.filter(mine & Q(app=app) if app is not None else mine)
+    rows = latest.order_by("-started_at").values_list(
+        "environment", "version", "model_names", "tool_names", "agent_names", "finding_codes",
+        "breached",
+    )[:NAMES_FROM]  # fmt: skip
+    found: list[set[str]] = [set() for _column in range(7)]
+    for row in rows:
+        for values, value in zip(found, row, strict=True):
+            values.update(value if isinstance(value, list) else [value] if value else [])
+    return Names(*(sorted(values) for values in found))
+
+
+# --- one request ---------------------------------------------------------------------------------
+
+
+def find_trace(project: models.Project, trace_id: UUID) -> models.Trace | None:
+    """One query, its app with it."""
+    return (
+        models.Trace.objects.filter(project=project, trace_id=trace_id)
+        .select_related("app")
+        .first()
+    )
+
+
+def document_text(trace: models.Trace) -> bytes | None:
+    """The analysis object as JSON, as it was made; None before the first analysis. One query."""
+    stored = models.Analysis.objects.filter(day=trace.day, trace=trace)
+    packed = stored.values_list("document", flat=True).first()
+    return None if packed is None else decompress(bytes(packed))
+
+
+def document(trace: models.Trace) -> Document | None:
+    """The analysis object. One query."""
+    text = document_text(trace)
+    return None if text is None else orjson.loads(text)
+
+
+def spans(trace: models.Trace) -> list[Span]:
+    """All spans as stored, by start; one that came in two batches stands there once. One query."""
+    batches = models.SpanBatch.objects.filter(day=trace.day, trace=trace)
+    unique = {
+        (span.span_id, span.service, span.kind, span.end_ns): span
+        for payload in batches.values_list("payload", flat=True)
+        for span in unpack_spans(decompress(bytes(payload)))
+    }
+    return sorted(unique.values(), key=lambda s: (s.start_ns, -s.end_ns, s.span_id))
