@@ -1,11 +1,38 @@
-"""Pages."""
+"""Pages and the HTTP API. Everything of a project stands below /p/<project>/."""
 
-from django.urls import path
+from django.urls import include, path, register_converter
 
-from tracebudget.web import sign_in
+from tracebudget.web import api, sign_in, views
+from tracebudget.web.converters import SpanId, TraceId
+
+register_converter(TraceId, "trace_id")
+register_converter(SpanId, "span_id")
+
+project_pages = [
+    path("", views.apps_page, name="apps"),
+    path("apps/<slug:app>/", views.app_page, name="app"),
+    path("apps/<slug:app>/budgets/", views.budgets_page, name="budgets"),
+    path("requests/", views.requests_page, name="requests"),
+    path("requests/<trace_id:trace_id>/", views.request_page, name="request"),
+    path("requests/<trace_id:trace_id>/rows/", views.rows_part, name="request_rows"),
+    path("requests/<trace_id:trace_id>/spans/", views.spans_page, name="request_spans"),
+    path(
+        "requests/<trace_id:trace_id>/spans/<span_id:span_id>/",
+        views.span_page,
+        name="request_span",
+    ),
+]
+
+api_paths = [
+    path("requests", api.list_requests, name="api_requests"),
+    path("requests/<trace_id:trace_id>", api.show_request, name="api_request"),
+]
 
 urlpatterns = [
+    path("", views.home_page, name="home"),
     path("sign-in/", sign_in.sign_in, name="sign_in"),
     path("sign-in/<str:token>/", sign_in.sign_in_by_link, name="sign_in_by_link"),
     path("sign-out/", sign_in.sign_out, name="sign_out"),
+    path("p/<slug:project>/", include(project_pages)),
+    path("api/v1/projects/<slug:project>/", include(api_paths)),
 ]

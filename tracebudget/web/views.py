@@ -1,0 +1,272 @@
+"""Pages: one function each. All state of a page is in its address."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext, ngettext
+from django.views.decorators.http import require_http_methods, require_safe
+
+from tracebudget import models
+from tracebudget.core.budget import METRICS, TOOL_CALL
+from tracebudget.queries import apps as app_queries
+from tracebudget.queries import traces as trace_queries
+from tracebudget.templatetags.duration import exact
+from tracebudget.web import paging
+from tracebudget.web.access import app_for, project_for, projects_of, trace_for
+from tracebudget.web.budgets import TEMPLATES, Limit, save_budgets
+from tracebudget.web.figures import of_columns, percentiles_figure, segments_figure, shares
+from tracebudget.web.forms import BudgetFormSet, FilterForm, ScopeForm, limits_of
+from tracebudget.web.request_page import RequestPage, page_of
+from tracebudget.web.spans import TREE_ROWS, read_span, tree_of
+from tracebudget.web.waterfall import Picture
+
+MAX_ROW = 10**9  # a row number in an address; larger ones are nonsense
+MAX_CHANGES = 100  # of a budget's history; what was promised before that interests an audit only
+
+
+@require_safe
+def home_page(request: HttpRequest) -> HttpResponse:
+    """A member of one project goes there at once."""
+    projects = projects_of(request.user)
+    if len(projects) == 1:
+        return redirect("apps", projects[0].slug)
+    return render(request, "home.html", {"projects": projects})
+
+
+@require_safe
+def apps_page(request: HttpRequest, project: str) -> HttpResponse:
+    """Are users waiting longer than we promised?"""
+    mine = project_for(request.user, project)
+    form = ScopeForm(request.GET)
+    scope = form.scope(mine, None, now=timezone.now())
+    rows = app_queries.app_rows(scope)
+    context = {
+        "project": mine,
+        "form": form,
+        "scope": scope,
+        "names": trace_queries.names(mine),
+        "rows": [(row, shares(of_columns(row.sums))) for row in rows],
+    }
+    return render(request, "apps/list.html", context)
+
+
+@require_safe
+def app_page(request: HttpRequest, project: str, app: str) -> HttpResponse:
+    """Where does the time go, and what should I do first?"""
+    mine = project_for(request.user, project)
+    its = app_for(mine, app)
+    form, now = ScopeForm(request.GET), timezone.now()
+    scope = form.scope(mine, its, now=now)
+    report = app_queries.app_report(scope, now=now)
+    limits = {s.budget.metric: s.budget.limit for s in report.standings}
+    context = {
+        "project": mine,
+        "app": its,
+        "form": form,
+        "scope": scope,
+        "names": trace_queries.names(mine, its),
+        "report": report,
+        "shares": shares(of_columns(report.mean_sums)),
+        "segments_figure": segments_figure(report.trend),
+        "percentiles_figure": percentiles_figure(report.trend, limits.get("end_to_end")),
+    }
+    return render(request, "apps/detail.html", context)
+
+
+@require_safe
+def requests_page(request: HttpRequest, project: str) -> HttpResponse:
+    """Which requests, and which are bad?"""
+    mine = project_for(request.user, project)
+    pasted = request.GET.get("id", "").strip()
+    if pasted:
+        return _open_pasted(request, mine, pasted)
+    form = FilterForm(request.GET)
+    context: dict[str, Any] = {"project": mine, "form": form, "names": trace_queries.names(mine)}
+    context["apps"] = models.App.objects.filter(project=mine).order_by("name")
+    if form.is_valid():
+        chosen = form.trace_filter(mine, now=timezone.now())
+        page = trace_queries.trace_page(chosen, after=_position(request, chosen))
+        context |= {
+            "chosen": chosen,
+            "sentence": chosen.describe(page.matches),
+            "rows": [(trace, shares(of_columns(vars(trace)))) for trace in page.rows],
+            "next": paging.encode(page.next, chosen) if page.next is not None else None,
+        }
+    return render(request, "requests/list.html", context, status=200 if form.is_valid() else 400)
+
+
+def _position(
+    request: HttpRequest, chosen: trace_queries.TraceFilter
+) -> trace_queries.Position | None:
+    cursor = request.GET.get("after")
+    try:
+        return paging.decode(cursor, chosen) if cursor else None
+    except paging.BadCursor as error:
+        raise BadRequest(str(error)) from None
+
+
+def _open_pasted(request: HttpRequest, project: models.Project, pasted: str) -> HttpResponse:
+    """Open the request whose id was pasted, or say why not."""
+    try:
+        trace_id = UUID(hex=pasted)
+    except ValueError:
+        said = gettext("“%(text)s” is no trace id: that has 32 digits and letters a to f.")
+        messages.error(request, said % {"text": pasted[:60]})
+        return redirect("requests", project.slug)
+    if trace_queries.find_trace(project, trace_id) is None:
+        said = gettext("No request %(id)s in this project. It may not have arrived yet.")
+        messages.error(request, said % {"id": trace_id.hex})
+        return redirect("requests", project.slug)
+    return redirect("request", project.slug, trace_id)
+
+
+@require_safe
+def request_page(request: HttpRequest, project: str, trace_id: UUID) -> HttpResponse:
+    """Where did the time of this request go?"""
+    mine = project_for(request.user, project)
+    trace = trace_for(mine, trace_id)
+    document = trace_queries.document(trace)
+    context: dict[str, Any] = {"project": mine, "trace": trace}
+    if document is None:
+        return render(request, "requests/waiting.html", context)
+    page = RequestPage(document)
+    opened = request.GET.get("step", "")
+    row = page.picture.row_of(opened) if opened else None
+    start = _row_number(request, "from") if row is None else row
+    turns, turns_before, turns_behind = page_of(page.turns, _row_number(request, "turns"))
+    steps, steps_before, steps_behind = page_of(document["steps"], _row_number(request, "steps"))
+    context |= {
+        "document": document,
+        "page": page,
+        "picture": page.picture,
+        "blocks": page.picture.blocks(start=start),
+        "turns": {"rows": turns, "before": turns_before, "behind": turns_behind},
+        "steps": {"rows": steps, "before": steps_before, "behind": steps_behind},
+    }
+    return render(request, "requests/detail.html", context)
+
+
+@require_safe
+def rows_part(request: HttpRequest, project: str, trace_id: UUID) -> HttpResponse:
+    """One block of the waterfall's rows, for a script that puts it into the page."""
+    mine = project_for(request.user, project)
+    trace = trace_for(mine, trace_id)
+    document = trace_queries.document(trace)
+    if document is None:
+        raise Http404("not analysed yet")
+    block = Picture(document).block(_row_number(request, "from"))
+    context = {"project": mine, "trace": trace, "document": document, "block": block}
+    return render(request, "requests/_rows.html", context)
+
+
+@require_safe
+def spans_page(request: HttpRequest, project: str, trace_id: UUID) -> HttpResponse:
+    """Every span of a request as a tree."""
+    mine = project_for(request.user, project)
+    trace = trace_for(mine, trace_id)
+    document = trace_queries.document(trace)
+    steps = {step["span_id"]: step for step in document["steps"]} if document else {}
+    lines = tree_of(trace_queries.spans(trace), steps)
+    first = _row_number(request, "from")
+    context = {
+        "project": mine,
+        "trace": trace,
+        "total": len(lines),
+        "first": first,
+        "lines": lines[first : first + TREE_ROWS],
+        "before": max(0, first - TREE_ROWS) if first else None,
+        "behind": first + TREE_ROWS if first + TREE_ROWS < len(lines) else None,
+        "start_ns": min((line.span.start_ns for line in lines), default=0),
+    }
+    return render(request, "requests/spans.html", context)
+
+
+@require_safe
+def span_page(request: HttpRequest, project: str, trace_id: UUID, span_id: str) -> HttpResponse:
+    """One span: what the analysis says of it, and everything that was stored."""
+    mine = project_for(request.user, project)
+    trace = trace_for(mine, trace_id)
+    found = [span for span in trace_queries.spans(trace) if span.span_id == span_id]
+    if not found:
+        raise Http404("no such span")
+    document = trace_queries.document(trace)
+    page = RequestPage(document) if document is not None else None
+    context = {
+        "project": mine,
+        "trace": trace,
+        "span_id": span_id,
+        "spans": [read_span(span) for span in found],
+        "step": page.step(span_id) if page is not None else None,
+        "found": page.found_at(span_id) if page is not None else [],
+    }
+    return render(request, "requests/span.html", context)
+
+
+def _row_number(request: HttpRequest, name: str) -> int:
+    text = request.GET.get(name, "")
+    return min(int(text), MAX_ROW) if text.isascii() and text.isdigit() else 0
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def budgets_page(request: HttpRequest, project: str, app: str) -> HttpResponse:
+    """What did we promise?"""
+    mine = project_for(request.user, project)
+    its = app_for(mine, app)
+    if request.method == "POST":
+        rows = BudgetFormSet(request.POST, prefix="budgets")
+        if rows.is_valid():
+            return _save_budgets(request, mine, its, limits_of(rows))
+    else:
+        rows = BudgetFormSet(prefix="budgets", initial=_budget_rows(request, its))
+    context = {
+        "project": mine,
+        "app": its,
+        "rows": rows,
+        "templates": TEMPLATES,
+        "template": TEMPLATES.get(request.GET.get("template", "")),
+        "judged_again": settings.JUDGE_AGAIN_REQUESTS,
+        "changes": models.BudgetChange.objects.filter(app=its)
+        .select_related("changed_by")
+        .order_by("-changed_at", "metric")[:MAX_CHANGES],
+    }
+    return render(request, "budgets/edit.html", context, status=400 if rows.is_bound else 200)
+
+
+def _save_budgets(
+    request: HttpRequest,
+    project: models.Project,
+    app: models.App,
+    limits: dict[str, Limit],
+) -> HttpResponse:
+    user = cast(User, request.user)
+    changes = save_budgets(app, limits, user=user, now=timezone.now())
+    said = ngettext("%(n)s budget changed.", "%(n)s budgets changed.", len(changes))
+    messages.success(
+        request, said % {"n": len(changes)} if changes else gettext("Nothing changed.")
+    )
+    return redirect("budgets", project.slug, app.slug)
+
+
+def _budget_rows(request: HttpRequest, app: models.App) -> list[dict[str, Any]]:
+    """Every metric with what is promised, or what the chosen template would promise."""
+    template = TEMPLATES.get(request.GET.get("template", ""))
+    present = {b.metric: Limit(b.limit, b.objective) for b in models.Budget.objects.filter(app=app)}
+    limits = dict(template.limits) if template is not None else present
+    tools = [f"{TOOL_CALL}{name}" for name in trace_queries.names(app.project, app).tools]
+    metrics = dict.fromkeys([*METRICS, *sorted({*present, *tools} - set(METRICS))])
+    return [_budget_row(metric, limits.get(metric)) for metric in metrics]
+
+
+def _budget_row(metric: str, limit: Limit | None) -> dict[str, Any]:
+    if limit is None:
+        return {"metric": metric}
+    return {"metric": metric, "limit": exact(limit.limit, metric), "objective": limit.objective}
