@@ -53,7 +53,7 @@ def read_export(content: bytes, content_type: str, *, latest_ns: int = MAX_TIME_
     return export
 
 
-def read_file(source: Path | bytes) -> Iterator[Export]:
+def read_file(source: Path | bytes, *, latest_ns: int = MAX_TIME_NS) -> Iterator[Export]:
     """The export requests in a file: JSON, JSON lines or protobuf, each also gzipped.
 
     JSON lines, one request a line, are read line by line, so a file may be larger than memory.
@@ -63,9 +63,9 @@ def read_file(source: Path | bytes) -> Iterator[Export]:
         with _opened(source) as file:
             first = file.readline()
             if first.removeprefix(BOM).lstrip(b" \t\r").startswith(JSON_STARTS):
-                yield from _read_json(first, file)
+                yield from _read_json(first, file, latest_ns)
             else:
-                yield read_export(first + file.read(), PROTOBUF)
+                yield read_export(first + file.read(), PROTOBUF, latest_ns=latest_ns)
     except (OSError, EOFError, zlib.error) as error:
         raise OtlpError(400, f"The file cannot be read: {error}.") from error
 
@@ -79,22 +79,22 @@ def _opened(source: Path | bytes) -> Iterator[io.BufferedIOBase]:
         yield gzip.GzipFile(fileobj=raw) if is_gzip else raw
 
 
-def _read_json(first: bytes, file: io.BufferedIOBase) -> Iterator[Export]:
+def _read_json(first: bytes, file: io.BufferedIOBase, latest_ns: int) -> Iterator[Export]:
     """One document over many lines, or, where the first line is one by itself, one a line."""
     try:
-        export = read_export(first, JSON)
+        export = read_export(first, JSON, latest_ns=latest_ns)
     except OtlpError:
-        yield read_export(first + file.read(), JSON)
+        yield read_export(first + file.read(), JSON, latest_ns=latest_ns)
         return
     yield export
     for number, line in enumerate(file, start=2):
         if line.strip():
-            yield _read_line(line, number)
+            yield _read_line(line, number, latest_ns)
 
 
-def _read_line(line: bytes, number: int) -> Export:
+def _read_line(line: bytes, number: int, latest_ns: int) -> Export:
     try:
-        return read_export(line, JSON)
+        return read_export(line, JSON, latest_ns=latest_ns)
     except OtlpError as error:
         raise OtlpError(400, f"Line {number}: {error.message}") from error
 

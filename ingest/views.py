@@ -1,9 +1,8 @@
-"""OTLP over HTTP: authenticate, read, decode, pass the privacy door, store, answer."""
+"""OTLP over HTTP: authenticate, read, decode, take in, answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from functools import wraps
 
 from django.conf import settings
@@ -16,10 +15,10 @@ from django.views.decorators.http import require_POST
 
 from ingest import otlp
 from ingest.auth import authenticate
-from ingest.body import read_body
+from ingest.body import read_body, read_capped
+from ingest.decode import Export
 from ingest.errors import OtlpError
-from ingest.privacy import pass_door
-from tracebudget import keys, store
+from ingest.intake import latest_ns, take_in
 
 View = Callable[[HttpRequest], HttpResponse]
 
@@ -51,12 +50,20 @@ def export_traces(request: HttpRequest) -> HttpResponse:
     content_type = otlp.media_type(request.content_type or "")
     project = authenticate(request, now=now).project
     export = otlp.read_export(read_body(request), content_type, latest_ns=latest_ns(now))
-    spans = pass_door(export.spans, project, keys.digest_key())
-    store.store_spans(project, spans, now=now)
+    take_in(export, project, now=now)
     return otlp.export_response(export, content_type)
 
 
-def latest_ns(now: datetime) -> int:
-    """The last moment a span may name, in Unix nanoseconds."""
-    latest = now + timedelta(seconds=settings.MAX_FUTURE_SECONDS)
-    return int(latest.timestamp()) * 10**9
+@csrf_exempt
+@login_not_required
+@require_POST
+@answers_in_otlp
+def ignore_export(request: HttpRequest) -> HttpResponse:
+    """A success without effect, for exporters that send logs and metrics to where traces go.
+
+    The body is read to its end: senders that cannot finish writing see a broken connection.
+    """
+    content_type = otlp.media_type(request.content_type or "")
+    authenticate(request, now=timezone.now())
+    read_capped(request)
+    return otlp.export_response(Export(), content_type)

@@ -56,8 +56,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "sign_in", "runtime.packages",
     ),
     "management": (
-        "core", "ingest.otlp", "ingest.errors", "pipeline", "store", "models", "keys", "partition",
-        "sign_in", "runtime", "budget_file", "summary",
+        "core", "ingest.otlp", "ingest.errors", "ingest.intake", "pipeline", "store", "models",
+        "keys", "partition", "sign_in", "runtime", "budget_file", "summary",
     ),
     # what Django and Celery load by name
     "migrations": ("models", "partition"),

@@ -216,7 +216,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_SSL_REDIRECT = HTTPS
 # Probes and exporters inside the network speak plain HTTP.
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^v1/traces$"]
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^v1/(traces|logs|metrics)$"]
 SECURE_HSTS_SECONDS = 30 * 24 * 3600 if HTTPS else 0
 # HSTS for all subdomains, and for ever, is the decision of the domain's owner.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]

@@ -19,8 +19,10 @@ class Exporter:
     client: Client
     secret: str
 
-    def send(self, body: bytes, content_type: str = JSON, **headers: str) -> HttpResponse:
-        """POST /v1/traces; a header is named with `_` for `-`, and one set to "" is not sent."""
+    def send(
+        self, body: bytes, content_type: str = JSON, *, path: str = "/v1/traces", **headers: str
+    ) -> HttpResponse:
+        """POST; a header is named with `_` for `-`, and one set to "" is not sent."""
         named = {"x-api-key": self.secret} | {
             name.replace("_", "-"): value for name, value in headers.items()
         }
@@ -28,9 +30,7 @@ class Exporter:
         return cast(
             HttpResponse,
             # The client leaves the type of an empty body out, unless told as here.
-            self.client.generic(
-                "POST", "/v1/traces", body, headers=sent, CONTENT_TYPE=content_type
-            ),
+            self.client.generic("POST", path, body, headers=sent, CONTENT_TYPE=content_type),
         )
 
 

@@ -106,6 +106,28 @@ def test_repairs_are_told_without_a_refusal(exporter: Exporter) -> None:
     assert stored_spans()[0].name == "na\ufffdme"
 
 
+@pytest.mark.parametrize("path", ["/v1/logs", "/v1/metrics"])
+@pytest.mark.parametrize(
+    ("content_type", "answer"), [(PROTOBUF, b""), (JSON, b"{}"), ("text/plain", None)]
+)
+def test_logs_and_metrics_are_taken_and_ignored(
+    exporter: Exporter, path: str, content_type: str, answer: bytes | None
+) -> None:
+    response = exporter.send(b"whatever", content_type, path=path, content_encoding="gzip")
+    assert response.status_code == (415 if answer is None else 200)
+    assert answer is None or response.content == answer
+    assert not models.Trace.objects.exists()
+
+
+@pytest.mark.parametrize("path", ["/v1/logs", "/v1/metrics"])
+def test_logs_and_metrics_need_a_key_and_have_a_cap(
+    exporter: Exporter, settings: Settings, path: str
+) -> None:
+    assert_refused(exporter.send(b"", PROTOBUF, path=path, x_api_key=""), 401)
+    settings.MAX_BODY_BYTES = 10
+    assert_refused(exporter.send(b"x" * 11, PROTOBUF, path=path), 413)
+
+
 # --- what is refused ---
 
 

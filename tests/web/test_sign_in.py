@@ -74,7 +74,15 @@ def test_form_without_its_token_is_refused() -> None:
 
 def test_stranger_is_asked_to_sign_in_at_every_other_page(client: Client) -> None:
     """What is open to strangers is a list, and this is it."""
-    open_views = {"healthz", "readyz", "v1/traces", "sign-in/", "sign-in/<str:token>/"}
+    open_views = {
+        "healthz",
+        "readyz",
+        "v1/traces",
+        "v1/logs",
+        "v1/metrics",
+        "sign-in/",
+        "sign-in/<str:token>/",
+    }
     routes = {
         str(pattern.pattern): pattern.callback
         for entry in get_resolver().url_patterns
