@@ -18,6 +18,7 @@ Row = dict[str, Any]
 # far less.
 MAX_NAME_CHARS = 200
 MAX_NAMES = 50  # of one kind in one request's summary
+MAX_TURNS = 20  # whose durations stand in the summary: tables by turn show no more
 
 OBSERVED = {
     TtftSource.MEASURED.value,
@@ -63,6 +64,7 @@ def _summary(document: Document) -> Row:
             name: _name(document[name]) for name in ("name", "environment", "version", "session_id")
         },
         **_times(document),
+        **_turn_figures(document["turns"]),
         **_call_figures(calls),
         "started_at": document["started_at"],
         "state": document["state"],
@@ -71,11 +73,11 @@ def _summary(document: Document) -> Row:
         "model_names": _names(call["model"] for call in calls),
         "tool_names": _names(tool["name"] for tool in tools),
         "finding_codes": _names(finding["code"] for finding in findings),
-        "breached": _names(budget["metric"] for budget in _over(document)),
-        "turn_count": len(document["turns"]),
+        "breached": _names(budget["metric"] for budget in _judged(document, "over")),
+        "unjudged": _names(budget["metric"] for budget in _judged(document, "unknown")),
         "model_call_count": len(calls),
         "tool_call_count": len(tools),
-        "saving_ns": max(_known(finding["saving_ns"] for finding in findings), default=None),
+        "saving_ns": _max(finding["saving_ns"] for finding in findings),
     }
 
 
@@ -101,7 +103,7 @@ def _tool_calls(document: Document) -> Iterator[Row]:
 
 def _breaches(document: Document) -> Iterator[Row]:
     started_at = _moment(document["started_at"])
-    for position, budget in enumerate(_over(document)):
+    for position, budget in enumerate(_judged(document, "over")):
         same = {column: budget[column] for column in ("limit", "value", "span_id")}
         metric = _cut(budget["metric"])
         yield {"position": position, "started_at": started_at, "metric": metric} | same
@@ -117,21 +119,52 @@ def _findings(document: Document) -> Iterator[Row]:
 def _times(document: Document) -> Row:
     segments = document["segments"]
     critical = {f"{name}_ns": segment["critical_ns"] for name, segment in segments.items()}
+    parts = segments["framework"]["parts"]
     return critical | {
         "end_to_end_ns": document["end_to_end_ns"],
         "unsplit_ns": segments["decode"]["parts"]["unsplit"],
-        "unattributed_ns": segments["framework"]["parts"]["unattributed"],
+        "unattributed_ns": parts["unattributed"],
+        "overhead_ns": critical["framework_ns"] - parts["unattributed"] - parts["retry_wait"],
+    }
+
+
+def _turn_figures(turns: list[Document]) -> Row:
+    """Without the time in which turns waited for a person, as budgets judge them."""
+    active = [turn["duration_ns"] - turn["segments"]["wait"] for turn in turns]
+    of_top_run = [
+        ns
+        for ns, turn in zip(active, turns, strict=True)
+        if turn["agent_span_id"] == turns[0]["agent_span_id"]
+    ]
+    return {
+        "turn_count": len(turns),
+        "run_turn_count": len(of_top_run),
+        "longest_turn_ns": max(active, default=None),
+        "turn_ns": of_top_run[:MAX_TURNS],
     }
 
 
 def _call_figures(calls: list[Document]) -> Row:
-    ttfts = _known(call["ttft_ns"] for call in calls if call["ttft_source"] in OBSERVED)
+    """Sums are of all calls; the worst is taken of those that promises are about."""
+    good = [call for call in calls if call["status"] == "ok" and call["turn"] is not None]
     return {
-        "ttft_count": len(ttfts),
-        "worst_ttft_ns": max(ttfts, default=None),
+        "ttft_count": len(_known(map(_ttft, calls))),
+        "worst_ttft_ns": _max(map(_ttft, good)),
+        "worst_first_visible_ns": _max(map(_first_visible, good)),
+        "worst_tpot_ns": _max(call["tpot_ns"] for call in good),
         "input_tokens": _sum(call["input_tokens"] for call in calls),
+        "largest_input_tokens": _max(call["input_tokens"] for call in good),
         "output_tokens": _sum(call["output_tokens"] for call in calls),
     }
+
+
+def _ttft(call: Document) -> int | None:
+    return call["ttft_ns"] if call["ttft_source"] in OBSERVED else None
+
+
+def _first_visible(call: Document) -> int | None:
+    visible = call["first_visible_ns"]
+    return _ttft(call) if visible is None else visible
 
 
 def _step_rows(document: Document, kind: str) -> Iterator[tuple[Row, Document]]:
@@ -169,8 +202,8 @@ def _moment(iso: str) -> datetime:
     return datetime.fromisoformat(f"{iso[:26]}+00:00")
 
 
-def _over(document: Document) -> list[Document]:
-    return [budget for budget in document["budgets"] if budget["state"] == "over"]
+def _judged(document: Document, state: str) -> list[Document]:
+    return [budget for budget in document["budgets"] if budget["state"] == state]
 
 
 def _of_kind(steps: Iterable[Document], kind: str) -> list[Document]:
@@ -179,6 +212,10 @@ def _of_kind(steps: Iterable[Document], kind: str) -> list[Document]:
 
 def _known(values: Iterable[int | None]) -> list[int]:
     return [value for value in values if value is not None]
+
+
+def _max(values: Iterable[int | None]) -> int | None:
+    return max(_known(values), default=None)
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

@@ -11,6 +11,8 @@ partitions (docs/decisions/0003).
 
 from __future__ import annotations
 
+import uuid
+
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -106,7 +108,8 @@ class App(models.Model):
 class Trace(models.Model):
     """One agent request, its place in the queue of work, and the summary that lists read.
 
-    `revision` counts arrivals of new spans; an analysis is saved only for the revision it read.
+    `revision` counts arrivals of new spans and changes of budgets; an analysis is saved only for
+    the revision it read.
     `analyze_after` is the queue: due when it is in the past, claimed by moving it forward, null
     when there is nothing to do.
     """
@@ -138,6 +141,7 @@ class Trace(models.Model):
     tool_names = ArrayField(models.TextField(), null=True)
     finding_codes = ArrayField(models.TextField(), null=True)
     breached = ArrayField(models.TextField(), null=True)  # metrics over their limit
+    unjudged = ArrayField(models.TextField(), null=True)  # metrics with a limit and no figure
     end_to_end_ns = models.BigIntegerField(null=True)
     prefill_ns = models.BigIntegerField(null=True)
     decode_ns = models.BigIntegerField(null=True)
@@ -146,12 +150,19 @@ class Trace(models.Model):
     wait_ns = models.BigIntegerField(null=True)
     unsplit_ns = models.BigIntegerField(null=True)
     unattributed_ns = models.BigIntegerField(null=True)
-    turn_count = models.IntegerField(null=True)
+    overhead_ns = models.BigIntegerField(null=True)  # what the budget of the framework judges
+    longest_turn_ns = models.BigIntegerField(null=True)
+    turn_ns = ArrayField(models.BigIntegerField(), null=True)  # of the top run's first turns
+    turn_count = models.IntegerField(null=True)  # of all runs
+    run_turn_count = models.IntegerField(null=True)  # of the top run
     model_call_count = models.IntegerField(null=True)
     tool_call_count = models.IntegerField(null=True)
     ttft_count = models.IntegerField(null=True)  # model calls with a measured or reported TTFT
     worst_ttft_ns = models.BigIntegerField(null=True)
-    input_tokens = models.BigIntegerField(null=True)
+    worst_first_visible_ns = models.BigIntegerField(null=True)
+    worst_tpot_ns = models.BigIntegerField(null=True)
+    input_tokens = models.BigIntegerField(null=True)  # of all calls
+    largest_input_tokens = models.BigIntegerField(null=True)  # of one call
     output_tokens = models.BigIntegerField(null=True)
     saving_ns = models.BigIntegerField(null=True)  # the largest saving that a finding promises
 
@@ -318,3 +329,128 @@ class BudgetChange(models.Model):
     new_objective = models.DecimalField(max_digits=5, decimal_places=2, null=True)
     changed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
     changed_at = models.DateTimeField(auto_now_add=True)
+
+
+# --- alerts: what was promised and broken, and who was told ---------------------------------------
+
+
+class AlertRule(models.Model):
+    """When an app's alerts open and close. An app without one has `core.alerting.DEFAULT_RULE`."""
+
+    app = models.OneToOneField(App, models.CASCADE, related_name="alert_rule")
+    is_on = models.BooleanField(default=True)
+    over = models.PositiveSmallIntegerField()
+    of_last = models.PositiveSmallIntegerField()
+    window_minutes = models.PositiveSmallIntegerField()
+    recovery_minutes = models.PositiveSmallIntegerField()
+
+
+class ChannelKind(models.TextChoices):
+    EMAIL = "email", "E-mail"
+    WEBHOOK = "webhook", "Webhook"
+
+
+class Channel(models.Model):
+    """A way to tell people: of one app's alerts, or of all in the project.
+
+    `config` is sealed (`alerts.vault`) and never shown; `destination` is what may be.
+    """
+
+    project = models.ForeignKey(Project, models.CASCADE, related_name="channels")
+    app = models.ForeignKey(App, models.CASCADE, null=True)  # null: all apps
+    kind = models.CharField(max_length=10, choices=ChannelKind)
+    name = models.CharField(max_length=100)
+    destination = models.TextField()
+    config = models.BinaryField()
+    is_on = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Alert(models.Model):
+    """One promise broken, from the breach that opened it until it was kept again.
+
+    It has copies of all that it tells, and outlives the analyses, the budget and the app. The last
+    alert of a budget is also what `core.alerting.look` remembers of it.
+    """
+
+    project = models.ForeignKey(Project, models.CASCADE)
+    app = models.ForeignKey(App, models.SET_NULL, null=True)
+    app_name = models.TextField()
+    metric = models.TextField()
+    limit = models.BigIntegerField()
+    objective = models.DecimalField(max_digits=5, decimal_places=2)
+    opened_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+    kept_since = models.DateTimeField(null=True)  # while open: back within since
+    judged_at = models.DateTimeField()  # the last look that had requests to judge
+    reopenings = models.PositiveSmallIntegerField(default=0)
+    judged = models.IntegerField()  # requests in the window of the last look
+    over = models.IntegerField()
+    worst = models.BigIntegerField()  # value of any request while it was open
+    evidence = ArrayField(models.UUIDField())  # trace ids of requests that show it
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["app", "metric"], name="alert_open_once", condition=Q(closed_at=None)
+            )
+        ]
+        indexes = [
+            models.Index(fields=["project", "-opened_at", "-id"], name="alert_by_opening"),
+            models.Index(fields=["app", "metric", "-opened_at"], name="alert_by_budget"),
+        ]
+
+
+class AlertEvent(models.Model):
+    """A line of an alert's history. `facts` are codes and numbers, from which messages are made."""
+
+    alert = models.ForeignKey(Alert, models.CASCADE, related_name="events")
+    change = models.CharField(max_length=16)  # core.alerting.Change
+    at = models.DateTimeField()
+    facts = models.JSONField()
+
+
+class DeliveryState(models.TextChoices):
+    WAITING = "waiting", "waiting"
+    SENT = "sent", "sent"
+    FAILED = "failed", "failed"
+
+
+class Delivery(models.Model):
+    """One message to one channel: the outbox. Without an event it is a test.
+
+    `next_try_at` is the queue, as `Trace.analyze_after` is: due when it is in the past, claimed by
+    moving it forward, null when there is nothing to do. The id goes out with every try, so that a
+    reader can tell a repeat.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    channel = models.ForeignKey(Channel, models.CASCADE, related_name="deliveries")
+    event = models.ForeignKey(AlertEvent, models.CASCADE, null=True, related_name="deliveries")
+    created_at = models.DateTimeField()
+    state = models.CharField(max_length=10, choices=DeliveryState, default=DeliveryState.WAITING)
+    next_try_at = models.DateTimeField(null=True)
+    tries = models.PositiveSmallIntegerField(default=0)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["event", "channel"], name="delivery_once")]
+        indexes = [
+            models.Index(
+                fields=["next_try_at"], name="delivery_due", condition=Q(next_try_at__isnull=False)
+            ),
+            models.Index(fields=["channel", "-created_at"], name="delivery_by_channel"),
+        ]
+
+
+class DeliveryTry(models.Model):
+    """A line of the delivery log: what one try met."""
+
+    delivery = models.ForeignKey(Delivery, models.CASCADE, related_name="log")
+    at = models.DateTimeField()
+    took_ms = models.IntegerField()
+    is_success = models.BooleanField()
+    answer = models.TextField()  # what the other side said, or why it could not be asked

@@ -318,3 +318,5 @@ MAX_ATTEMPTS = env_int("TRACEBUDGET_MAX_ATTEMPTS", 5)
 ANALYZE_BATCH = env_int("TRACEBUDGET_ANALYZE_BATCH", 50)
 # How long one run of the task drains the queue before it hands the worker back.
 ANALYZE_SLICE_SECONDS = env_int("TRACEBUDGET_ANALYZE_SLICE_SECONDS", 10)
+# New budgets are applied to so many of an app's latest requests: those that people look at next.
+JUDGE_AGAIN_REQUESTS = env_int("TRACEBUDGET_JUDGE_AGAIN_REQUESTS", 1_000)

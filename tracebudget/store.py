@@ -263,6 +263,30 @@ def claim_due(*, now: datetime, limit: int) -> list[Claim]:
         return [Claim(*row) for row in cursor.fetchall()]
 
 
+def judge_again(app: models.App, *, now: datetime) -> None:
+    """Make the app's latest requests due, for the budgets that it has now.
+
+    Older ones keep the judgement of their time. The revision grows, so that an analysis under way,
+    which read the old budgets, is dropped.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            WITH latest AS (
+                SELECT id FROM tracebudget_trace
+                WHERE app_id = %s ORDER BY started_at DESC LIMIT %s
+            ), locked AS (
+                SELECT id FROM tracebudget_trace JOIN latest USING (id)
+                ORDER BY project_id, trace_id FOR NO KEY UPDATE
+            )
+            UPDATE tracebudget_trace AS trace
+            SET revision = revision + 1, attempts = 0, analyze_after = %s
+            FROM locked WHERE trace.id = locked.id
+            """,
+            [app.pk, settings.JUDGE_AGAIN_REQUESTS, now],
+        )
+
+
 def note_attempt(claim: Claim) -> None:
     """Count an analysis before it begins: it may be the last thing that this process does."""
     traces = models.Trace.objects.filter(pk=claim.id, revision=claim.revision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -106,6 +107,38 @@ def test_budgets_of_the_app_become_breaches(project: models.Project) -> None:
     assert (breach.metric, breach.limit, breach.value) == ("ttft", 60_000_000, 62_000_000)
     assert trace.breached == ["ttft"]
     assert [budget["state"] for budget in document(trace)["budgets"]] == ["within", "over"]
+
+
+def test_new_budgets_judge_the_latest_requests_again(
+    project: models.Project, settings: Settings
+) -> None:
+    settings.JUDGE_AGAIN_REQUESTS = 2
+    for hour in range(3):
+        late = [replace(one, trace_id=f"{hour + 1:032x}") for one in moved(two_turns(), hour)]
+        analyzed(project, late)
+    app = models.App.objects.get()
+    models.Budget.objects.create(app=app, metric="end_to_end", limit=1)
+    store.judge_again(app, now=LATER)
+    assert pipeline.analyze_due(at(LATER)) == 2
+    breached = models.Trace.objects.order_by("trace_id").values_list("breached", flat=True)
+    assert list(breached) == [[], ["end_to_end"], ["end_to_end"]]
+
+
+def test_an_analysis_with_old_budgets_is_dropped(project: models.Project) -> None:
+    trace = analyzed(project, two_turns())
+    assert trace.app is not None
+    store.judge_again(trace.app, now=LATER)
+    (claim,) = store.claim_due(now=LATER, limit=1)
+    store.judge_again(trace.app, now=LATER)
+    result = Analyzed(claim, conclude(analyze(two_turns()).document()))
+    store.save_analyses([result], now=LATER)
+    trace.refresh_from_db()
+    assert trace.analyze_after == LATER
+
+
+def moved(spans: list[Span], hours: int) -> list[Span]:
+    ns = hours * 3600 * 10**9
+    return [replace(s, start_ns=s.start_ns + ns, end_ns=s.end_ns + ns) for s in spans]
 
 
 def test_findings_become_rows(project: models.Project) -> None:
