@@ -16,7 +16,7 @@ from tracebudget.core.dialects import recognise
 from tracebudget.core.dialects.facts import SpanFacts
 from tracebudget.core.step import ModelFacts, Step, StepKind, duration_ns, read_step
 from tracebudget.core.tokens import Tokens
-from tracebudget.core.tree import Node, Note, Tree, ancestors, move, refresh
+from tracebudget.core.tree import Node, Note, Tree, ancestors, relist
 
 TWIN_OVERLAP = (
     0.9  # of the longer one: siblings from two instrumentations that share so much are one call
@@ -54,15 +54,16 @@ def _drop_ignored(tree: Tree) -> None:
     ignored = [
         node for node in tree.nodes if node.reading.role == "ignore" and node.parent is not None
     ]
-    for node in ignored:
+    for node in ignored:  # those above first: what was below two of them moves up twice
         parent = node.parent
         if parent is not None:
             tree.is_running |= parent.is_placeholder and parent is tree.root
-            for child in list(node.children):
-                move(child, parent)
-            parent.children.remove(node)
+            for child in node.children:
+                if child.parent is node:
+                    child.parent = parent
+            node.parent = None
     if ignored:
-        refresh(tree)
+        relist(tree)
 
 
 # --- records of streams -------------------------------------------------------------------------

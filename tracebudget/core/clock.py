@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tracebudget.core.run import Run
 from tracebudget.core.span import KIND_CONSUMER, KIND_PRODUCER
 from tracebudget.core.step import WORK, StepKind
-from tracebudget.core.tree import Node, Note, Tree, ancestors, move, refresh
+from tracebudget.core.tree import Node, Note, Tree, ancestors, relist
 
 MS = 1_000_000
 INSIDE_NS = MS  # rounding between two clocks of one process
@@ -60,10 +60,16 @@ def extend_launcher(tree: Tree) -> None:
     if min(node.start for node in work) < root.start:
         return  # what was there before the root was not launched by it
     tree.notes.append(Note("launcher_root", (root.id,), {"ended_after_ns": root.duration}))
-    for node in work:
-        for above in ancestors(node):
-            if above.step is None or above.step.kind not in WORK:
-                above.end = max(above.end, node.end)
+    working = set(work)
+    last: dict[Node, int] = {}  # the latest end of work at or below a node
+    for node in reversed(tree.nodes):
+        below = [last[child] for child in node.children if child in last]
+        if below and (node.step is None or node.step.kind not in WORK):
+            node.end = max(node.end, *below)
+        if node in working:
+            below.append(node.end)
+        if below:
+            last[node] = max(below)
 
 
 def rehang(tree: Tree, runs: list[Run]) -> None:
@@ -74,7 +80,7 @@ def rehang(tree: Tree, runs: list[Run]) -> None:
     moved |= _rehang_late(tree)
     moved |= _rehang_agents(tree, runs)
     if moved:
-        refresh(tree)
+        relist(tree)
 
 
 def _rehang_late(tree: Tree) -> bool:
@@ -92,7 +98,7 @@ def _rehang_late(tree: Tree) -> bool:
         home = next((up for up in ancestors(parent) if up.end >= node.start), None)
         if home is not None:
             tree.notes.append(Note("rehung_step", (node.id,), {"from": parent.id, "to": home.id}))
-            move(node, home)
+            node.parent = home
             moved = True
     return moved
 
@@ -104,20 +110,20 @@ def _rehang_agents(tree: Tree, runs: list[Run]) -> bool:
     agents = [
         run for run in runs if run.top.step is not None and run.top.step.kind == StepKind.AGENT
     ]
-    loose = [run for run in agents if run.top.parent is not None and not _below_tool(run.top)]
+    served = _below_tools(tree)
+    loose = [run for run in agents if run.top.parent is not None and run.top not in served]
     moved = False
     tools = [tool for run in runs for tool in run.tools]
     for run, around in _tools_around(loose, tools):
-        strangers = [
-            tool for tool in around if tool not in run.tools and not _is_above(run.top, tool)
-        ]
+        own = set(run.tools)
+        strangers = [tool for tool in around if tool not in own and not _is_above(run.top, tool)]
         if len(strangers) == 1 and run.top.parent is not None:
             tree.notes.append(
                 Note(
                     "rehung_step", (run.top.id,), {"from": run.top.parent.id, "to": strangers[0].id}
                 )
             )
-            move(run.top, strangers[0])
+            run.top.parent = strangers[0]
             moved = True
     return moved
 
@@ -132,8 +138,17 @@ def _tools_around(runs: list[Run], tools: list[Node]) -> Iterator[tuple[Run, lis
         yield run, [tool for tool in active if _inside(run.top, tool)]
 
 
-def _below_tool(node: Node) -> bool:
-    return any(up.step is not None and up.step.kind == StepKind.TOOL_CALL for up in ancestors(node))
+def _below_tools(tree: Tree) -> set[Node]:
+    below: set[Node] = set()
+    for node in tree.nodes:
+        parent = node.parent
+        if parent is not None and (parent in below or _is_tool(parent)):
+            below.add(node)
+    return below
+
+
+def _is_tool(node: Node) -> bool:
+    return node.step is not None and node.step.kind == StepKind.TOOL_CALL
 
 
 def _is_above(node: Node, other: Node) -> bool:
@@ -166,7 +181,7 @@ def _lift_tools(tree: Tree) -> bool:
             if node.start > parent.end:
                 ids = {"from": parent.id, "to": parent.parent.id}
                 tree.notes.append(Note("rehung_step", (node.id,), ids))
-            move(node, parent.parent)
+            node.parent = parent.parent
             moved = True
     return moved
 

@@ -4,8 +4,10 @@ really end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node, Note, Tree, ancestors
@@ -122,6 +124,15 @@ def innermost_runs(tree: Tree, runs: Iterable[Run]) -> dict[Node, Run | None]:
 # --- where calls really end ---------------------------------------------------------------------
 
 
+def started_between(nodes: Sequence[Node], start: int, end: int) -> Sequence[Node]:
+    """Those of the nodes, in order of start, that started in [start, end)."""
+    first = bisect_left(nodes, start, key=_start)
+    return nodes[first : bisect_left(nodes, end, first, key=_start)]
+
+
+_start = attrgetter("start")
+
+
 def settle_ends(tree: Tree, runs: Iterable[Run]) -> None:
     """Correct the ends of model calls for attribution (semantics, "Effective end"). Each correction
     leaves a note.
@@ -148,7 +159,8 @@ def _went_on(call: Node) -> bool:
 
 def _prolong(call: Node, following: Node | None, tree: Tree) -> None:
     limits = [following.start] if following is not None and following.start > call.end else []
-    limits += [up.end for up in ancestors(call) if up.step is not None and up.end > call.end][:1]
+    later = (up.end for up in ancestors(call) if up.step is not None and up.end > call.end)
+    limits += [end for end, _ in zip(later, range(1), strict=False)]
     if limits:
         tree.notes.append(
             Note("unfinished_span", (call.id,), {"assumed_end_ns": min(limits) - call.start})
@@ -161,7 +173,7 @@ def _end_at_last_token(call: Node, run: Run) -> bool:
     if call.facts.last_token_ns is None:
         return False
     last = call.start + call.facts.last_token_ns - call.span.start_ns
-    began = [tool.start for tool in run.tools if call.start < tool.start < call.end]
+    began = [tool.start for tool in started_between(run.tools, call.start + 1, call.end)]
     if not call.start < last <= min([call.end, *began]):
         return False
     call.end = last
@@ -175,7 +187,8 @@ def _cut_at_tools(call: Node, following: Node | None, run: Run, tree: Tree) -> N
     tools            |---------|  |----------|
     call       |-----|
     """
-    tools = [tool for tool in run.tools if _encloses(call, tool, following)]
+    inside = started_between(run.tools, call.start + 1, call.end)
+    tools = [tool for tool in inside if _encloses(call, tool, following)]
     if not tools:
         return
     last = max(tool.end for tool in tools)
@@ -190,11 +203,12 @@ def _cut_at_tools(call: Node, following: Node | None, run: Run, tree: Tree) -> N
 
 
 def _encloses(call: Node, tool: Node, following: Node | None) -> bool:
-    """The whole tool lies inside the call, which asked for it: by its id, else by standing before
-    the next call.
+    """The whole tool, begun inside the call, lies in it, and the call asked for it: by its id, else
+    by standing before the next call.
     """
-    inside = call.start < tool.start < call.end and tool.end <= call.end + MS
-    if not inside or call.step is None or tool.step is None or call.step.asks_for_tools() is False:
+    if tool.end > call.end + MS or call.step is None or tool.step is None:
+        return False
+    if call.step.asks_for_tools() is False:
         return False
     asked = {request.call_id for request in call.step.tool_requests if request.call_id}
     if asked and tool.step.call_id is not None:

@@ -105,14 +105,26 @@ def build_tree(spans: Iterable[Span]) -> Tree:
         bool(tops),
         not tops and not root.is_placeholder and bool(root.span.parent_id),
     )
-    refresh(tree)
+    _list_nodes(tree)
     _mend_times(tree)
     _mend_skew(tree)
     return tree
 
 
-def refresh(tree: Tree) -> None:
-    """List the nodes again, parents before children, after something was hung elsewhere."""
+def relist(tree: Tree) -> None:
+    """Find all children anew after nodes got other parents, and list the nodes. A node without a
+    parent is gone.
+    """
+    for node in tree.nodes:
+        node.children = []
+    for node in tree.nodes:
+        if node.parent is not None:
+            node.parent.children.append(node)
+    _list_nodes(tree)
+
+
+def _list_nodes(tree: Tree) -> None:
+    """Children in order; all nodes with parents before children."""
     tree.nodes = []
     stack = [tree.root]
     while stack:
@@ -120,14 +132,6 @@ def refresh(tree: Tree) -> None:
         tree.nodes.append(node)
         node.children.sort(key=Node.order)
         stack.extend(reversed(node.children))
-
-
-def move(node: Node, parent: Node) -> None:
-    """Hang a node, with all that is below it, elsewhere."""
-    if node.parent is not None:
-        node.parent.children.remove(node)
-    node.parent = parent
-    parent.children.append(node)
 
 
 def ancestors(node: Node) -> Iterable[Node]:
@@ -248,8 +252,11 @@ def _rooted(tops: list[Node], orphans: list[Node], notes: list[Note]) -> tuple[N
         notes.append(Note("missing_root", tuple(node.id for node in tops or orphans)))
     for node in tops:
         _hang(node, root)
-    for parent_id in missing:
-        family = [node for node in lost if node.span.parent_id == parent_id and node is not root]
+    families: dict[str, list[Node]] = {parent_id: [] for parent_id in missing}
+    for node in lost:
+        if node is not root:
+            families[node.span.parent_id].append(node)
+    for parent_id, family in families.items():
         _hang_family(parent_id, family, root, notes)
     for node in orphans:
         if node.detached:

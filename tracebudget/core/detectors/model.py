@@ -13,7 +13,7 @@ from tracebudget.core.budget import call_tpot_ns, known_ttft_ns
 from tracebudget.core.detectors.tool import failed, refused_arguments
 from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
 from tracebudget.core.replay import Change, saving_ns
-from tracebudget.core.run import Run
+from tracebudget.core.run import Run, started_between
 from tracebudget.core.step import StepKind
 from tracebudget.core.timing import attempt_failed, http_attempts
 from tracebudget.core.tree import Node
@@ -57,7 +57,7 @@ def double_generation(case: Case) -> Iterator[Finding | Unknown]:
             if same is None:
                 continue
             proven = first.facts.streamed is True and second.facts.streamed is False
-            if not proven and _is_sampling(calls, second, run_of):
+            if not proven and _is_sampling(calls, index, run_of):
                 yield Unknown("streaming_not_proven")
                 break
             change = Change(removed=frozenset({second}))
@@ -104,11 +104,11 @@ def _may_repeat(first: Node, second: Node, tool_starts: Sequence[int]) -> bool:
     return first.step is not None and first.step.asks_for_tools() is not True
 
 
-def _is_sampling(calls: Sequence[Node], call: Node, run_of: dict[Node, Run]) -> bool:
-    return (
-        sum(1 for other in calls if other is call or _same_prompt(other, call, run_of) is not None)
-        >= SAMPLING
-    )
+def _is_sampling(calls: Sequence[Node], index: int, run_of: dict[Node, Run]) -> bool:
+    call = calls[index]
+    near = calls[max(0, index - LOOK_BACK) : index + LOOK_BACK + 1]
+    same = [o for o in near if o is call or _same_prompt(o, call, run_of) is not None]
+    return len(same) >= SAMPLING
 
 
 @detector("malformed_tool_arguments", step=2)
@@ -118,9 +118,10 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
     next_in_run = {
         a: b for run in case.report.runs for a, b in zip(run.calls, run.calls[1:], strict=False)
     }
+    starts = [call.start for call in calls]
     for index, first in enumerate(calls):
-        later = (call for call in calls[index + 1 :] if call.start >= first.end)
-        second = next_in_run.get(first) or next(later, None)
+        after = max(index + 1, bisect_left(starts, first.end))
+        second = next_in_run.get(first) or (calls[after] if after < len(calls) else None)
         between = _tools_between(case, first, second) if second is not None else []
         if first.step is None or second is None or not all(map(failed, between)):
             continue
@@ -141,14 +142,10 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
             )
 
 
-def _tools_between(case: Case, first: Node, second: Node) -> list[Node]:
+def _tools_between(case: Case, first: Node, second: Node) -> Sequence[Node]:
     """The tools of the first call's turn that started before the second call."""
     turn = case.report.turn_of[first]
-    return (
-        [tool for tool in turn.tools if first.start <= tool.start < second.start]
-        if turn is not None
-        else []
-    )
+    return started_between(turn.tools, first.start, second.start) if turn is not None else []
 
 
 # --- again --------------------------------------------------------------------------------------
