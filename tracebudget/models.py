@@ -353,7 +353,8 @@ class ChannelKind(models.TextChoices):
 class Channel(models.Model):
     """A way to tell people: of one app's alerts, or of all in the project.
 
-    `config` is sealed (`alerts.vault`) and never shown; `destination` is what may be.
+    `config` is sealed (`alerts.vault`) and never shown; `destination` is what may be. A removed
+    channel has lost its config; its row stays for the delivery log.
     """
 
     project = models.ForeignKey(Project, models.CASCADE, related_name="channels")
@@ -364,6 +365,7 @@ class Channel(models.Model):
     config = models.BinaryField()
     is_on = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    removed_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
         return self.name
@@ -408,7 +410,7 @@ class AlertEvent(models.Model):
     """A line of an alert's history. `facts` are codes and numbers, from which messages are made."""
 
     alert = models.ForeignKey(Alert, models.CASCADE, related_name="events")
-    change = models.CharField(max_length=16)  # core.alerting.Change
+    change = models.CharField(max_length=16)  # core.alerting.Change, or alerts.watch.CALLED_OFF
     at = models.DateTimeField()
     facts = models.JSONField()
 
