@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-
-from django.http import HttpRequest
 
 from ingest.errors import OtlpError
 from tracebudget import keys, models
@@ -12,9 +11,12 @@ from tracebudget import keys, models
 HOW = "Send `Authorization: Bearer <ingest key>` or `x-api-key: <ingest key>`."
 
 
-def authenticate(request: HttpRequest, *, now: datetime) -> models.IngestKey:
+Headers = Mapping[str, str]  # named in lower case, or whatever their case
+
+
+def authenticate(headers: Headers, *, now: datetime) -> models.IngestKey:
     """The key's row, its project with it. OtlpError 401 without a known, unrevoked key."""
-    secret = sent_key(request)
+    secret = sent_key(headers)
     if not secret:
         raise OtlpError(401, f"No ingest key. {HOW}")
     key = keys.find_key(models.IngestKey, secret, now=now)
@@ -23,9 +25,9 @@ def authenticate(request: HttpRequest, *, now: datetime) -> models.IngestKey:
     return key
 
 
-def sent_key(request: HttpRequest) -> str:
+def sent_key(headers: Headers) -> str:
     """The key as sent, "" for none. `x-api-key` is for exporters that cannot set Authorization."""
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()
-    return request.headers.get("X-Api-Key", "").strip()
+    return headers.get("x-api-key", "").strip()

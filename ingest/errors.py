@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+
 
 class OtlpError(Exception):
     """A whole request, or file, that cannot be taken, with an HTTP status and what to do about it.
@@ -14,3 +20,16 @@ class OtlpError(Exception):
         self.status = status
         self.message = message
         self.retry_after = retry_after
+
+
+@contextmanager
+def retried_when_away() -> Iterator[None]:
+    """A database that is away or too slow becomes a 503, which exporters retry."""
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise OtlpError(
+            503,
+            "The database is not available. Try again.",
+            retry_after=settings.RETRY_AFTER_SECONDS,
+        ) from error

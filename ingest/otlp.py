@@ -11,8 +11,10 @@ from pathlib import Path
 
 from django.http import HttpResponse
 from google.protobuf import json_format
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import code_pb2
+from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
@@ -31,6 +33,7 @@ RPC_CODES = {
     401: code_pb2.UNAUTHENTICATED,
     413: code_pb2.RESOURCE_EXHAUSTED,
     415: code_pb2.INVALID_ARGUMENT,
+    500: code_pb2.INTERNAL,
     503: code_pb2.UNAVAILABLE,
 }
 JSON_STARTS = (b"{", b"[")
@@ -99,19 +102,31 @@ def _read_line(line: bytes, number: int, latest_ns: int) -> Export:
         raise OtlpError(400, f"Line {number}: {error.message}") from error
 
 
-def export_response(export: Export, content_type: str) -> HttpResponse:
-    """200 in the request's type. `partial_success` tells of refused spans, and of repairs alone."""
+def export_answer(export: Export) -> ExportTraceServiceResponse:
+    """`partial_success` tells of refused spans, and of repairs alone."""
     answer = ExportTraceServiceResponse()
     if message := export.message():
         answer.partial_success.rejected_spans = export.refused.total()
         answer.partial_success.error_message = message
-    return _response(answer, 200, content_type)
+    return answer
+
+
+def error_status(error: OtlpError) -> Status:
+    """The error as all of RPC tells it, with the time after which to try again."""
+    status = Status(code=RPC_CODES[error.status], message=error.message)
+    if error.retry_after is not None:
+        status.details.add().Pack(RetryInfo(retry_delay=Duration(seconds=error.retry_after)))
+    return status
+
+
+def export_response(export: Export, content_type: str) -> HttpResponse:
+    """200 in the request's type."""
+    return _response(export_answer(export), 200, content_type)
 
 
 def error_response(error: OtlpError, content_type: str) -> HttpResponse:
     """A google.rpc.Status in the request's type; as JSON where that is not OTLP's."""
-    status = Status(code=RPC_CODES[error.status], message=error.message)
-    response = _response(status, error.status, content_type)
+    response = _response(error_status(error), error.status, content_type)
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)
     return response

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 
-from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
@@ -17,25 +15,22 @@ from ingest import otlp
 from ingest.auth import authenticate
 from ingest.body import read_body, read_capped
 from ingest.decode import Export
-from ingest.errors import OtlpError
+from ingest.errors import OtlpError, retried_when_away
 from ingest.intake import latest_ns, take_in
 
 View = Callable[[HttpRequest], HttpResponse]
 
 
 def answers_in_otlp(view: View) -> View:
-    """Refusals become a google.rpc.Status; a database that is away, a 503 that exporters retry."""
+    """Refusals become a google.rpc.Status."""
 
     @wraps(view)
     def wrapped(request: HttpRequest) -> HttpResponse:
         try:
-            return view(request)
-        except (OperationalError, InterfaceError):
-            wait = settings.RETRY_AFTER_SECONDS
-            error = OtlpError(503, "The database is not available. Try again.", retry_after=wait)
-        except OtlpError as refusal:
-            error = refusal
-        return otlp.error_response(error, request.content_type or "")
+            with retried_when_away():
+                return view(request)
+        except OtlpError as error:
+            return otlp.error_response(error, request.content_type or "")
 
     return wrapped
 
@@ -48,7 +43,7 @@ def export_traces(request: HttpRequest) -> HttpResponse:
     """Store the spans of one export request; durable before the 200."""
     now = timezone.now()
     content_type = otlp.media_type(request.content_type or "")
-    project = authenticate(request, now=now).project
+    project = authenticate(request.headers, now=now).project
     export = otlp.read_export(read_body(request), content_type, latest_ns=latest_ns(now))
     take_in(export, project, now=now)
     return otlp.export_response(export, content_type)
@@ -64,6 +59,6 @@ def ignore_export(request: HttpRequest) -> HttpResponse:
     The body is read to its end: senders that cannot finish writing see a broken connection.
     """
     content_type = otlp.media_type(request.content_type or "")
-    authenticate(request, now=timezone.now())
+    authenticate(request.headers, now=timezone.now())
     read_capped(request)
     return otlp.export_response(Export(), content_type)

@@ -49,6 +49,10 @@ class RunningUp:
         return f"http://127.0.0.1:{self.ports['TRACEBUDGET_OTLP_PORT']}"
 
     @property
+    def grpc_target(self) -> str:
+        return f"127.0.0.1:{self.ports['TRACEBUDGET_GRPC_PORT']}"
+
+    @property
     def credentials(self) -> dict[str, str]:
         told: dict[str, str] = json.loads((self.data_dir / "credentials.json").read_text())
         return told

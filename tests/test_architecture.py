@@ -68,6 +68,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "apps": ("celery",),
     "beat": (), "celery": (), "probes": (),
     "wsgi": ("runtime.tether",), "otlp_wsgi": ("runtime.tether",),
+    "otlp_grpc": ("ingest.rpc", "runtime.addresses"),
 }  # fmt: skip
 
 # Libraries that belong to one side. Others are free, but for the core, which has none.
@@ -75,6 +76,7 @@ ONLY_FOR = {
     "celery": ("tasks", "beat", "celery"),
     "kombu": ("beat", "runtime"),
     "google": ("ingest",),
+    "grpc": ("ingest",),
     "opentelemetry": ("ingest", "management"),
     "granian": (),  # started, never imported
     "plotly": (),  # its file is served, its Python is for tests

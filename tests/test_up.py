@@ -13,13 +13,17 @@ import urllib.request
 from collections.abc import Iterator
 from http.cookiejar import CookieJar
 from pathlib import Path
+from typing import Any
 
+import grpc
 import psutil
 import psycopg
 import pytest
 
+from ingest.rpc import TRACES
 from tests.running import RunningUp
 from tracebudget.runtime import postgres
+from tracebudget.runtime.addresses import listens
 
 STOP_SECONDS = 5.0
 
@@ -84,6 +88,7 @@ def test_first_start_tells_its_credentials(up: RunningUp) -> None:
     }
     assert credentials["url"] == up.url
     assert credentials["otlp_url"] == up.otlp_url
+    assert credentials["grpc_target"] == up.grpc_target
     assert credentials["project"] == "default"
 
 
@@ -108,6 +113,15 @@ def test_both_ports_take_traces_from_who_has_the_key(up: RunningUp) -> None:
         assert fetch(f"{url}/v1/traces", body=b"", headers=headers)[0] == 401
         headers["Authorization"] = f"Bearer {up.credentials['ingest_key']}"
         assert fetch(f"{url}/v1/traces", body=b"", headers=headers)[0] == 200
+
+
+def test_the_grpc_port_takes_traces_from_who_has_the_key(up: RunningUp) -> None:
+    with grpc.insecure_channel(up.credentials["grpc_target"]) as channel:
+        export: Any = channel.unary_unary(f"/{TRACES}/Export")
+        with pytest.raises(grpc.RpcError, match="UNAUTHENTICATED"):
+            export(b"", timeout=10)
+        bearer = ("authorization", f"Bearer {up.credentials['ingest_key']}")
+        assert export(b"", metadata=[bearer], timeout=10) == b""
 
 
 def test_sign_in_link_works_once(up: RunningUp) -> None:
@@ -151,6 +165,7 @@ def test_second_up_is_refused(up: RunningUp) -> None:
         ("worker", "worker"),
         ("valkey", "valkey-server"),
         ("web", "tracebudget.wsgi:application"),
+        ("grpc", "tracebudget.otlp_grpc"),
         ("postgres", "postgres"),
     ],
 )
@@ -169,7 +184,9 @@ def wait_until_ready(up: RunningUp) -> None:
 
 def is_ready(up: RunningUp) -> bool:
     try:
-        return fetch(f"{up.url}/readyz")[0] == 200
+        return fetch(f"{up.url}/readyz")[0] == 200 and listens(
+            "127.0.0.1", up.ports["TRACEBUDGET_GRPC_PORT"]
+        )
     except OSError:  # nobody listens, or not any more
         return False
 
@@ -234,13 +251,16 @@ def test_database_that_does_not_answer_is_told(data_dir: Path) -> None:
     assert "The database of DATABASE_URL does not answer" in result.stderr
 
 
-def test_taken_port_is_told_before_anything_starts(data_dir: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["TRACEBUDGET_PORT", "TRACEBUDGET_OTLP_PORT", "TRACEBUDGET_GRPC_PORT"]
+)
+def test_taken_port_is_told_before_anything_starts(data_dir: Path, name: str) -> None:
     up = RunningUp(data_dir / "taken")
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", up.ports["TRACEBUDGET_OTLP_PORT"]))
+        taken.bind(("127.0.0.1", up.ports[name]))
         taken.listen()
         result = up.manage("up")
     assert result.returncode == 1
-    assert f"127.0.0.1:{up.ports['TRACEBUDGET_OTLP_PORT']}" in result.stderr
-    assert "TRACEBUDGET_OTLP_PORT=" in result.stderr
+    assert f"127.0.0.1:{up.ports[name]}" in result.stderr
+    assert f"{name}=" in result.stderr
     assert not (up.data_dir / "postgres").exists()

@@ -21,4 +21,4 @@ from ingest.auth import sent_key
     ],
 )
 def test_a_key_comes_as_bearer_or_x_api_key(headers: dict[str, str], key: str) -> None:
-    assert sent_key(RequestFactory().post("/v1/traces", headers=headers)) == key
+    assert sent_key(RequestFactory().post("/v1/traces", headers=headers).headers) == key

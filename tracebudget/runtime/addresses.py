@@ -11,16 +11,30 @@ from tracebudget.runtime.errors import StartError
 EVERY_ADDRESS = {"0.0.0.0", "::"}  # noqa: S104
 
 
+def authority(host: str, port: int) -> str:
+    """`host:port` as URLs write it: IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def local_authority(host: str, port: int) -> str:
     """`host:port` as this machine can call it."""
-    host = "127.0.0.1" if host in EVERY_ADDRESS else host
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return authority("127.0.0.1" if host in EVERY_ADDRESS else host, port)
 
 
 def url_host(url: str) -> str:
     """The host of a URL the way Django compares it: lower case, IPv6 in brackets, no port."""
     host = urlsplit(url).hostname or ""
     return f"[{host}]" if ":" in host else host
+
+
+def listens(host: str, port: int) -> bool:
+    """Whether somebody takes connections there."""
+    address = ("127.0.0.1" if host in EVERY_ADDRESS else host, port)
+    try:
+        with socket.create_connection(address, timeout=1):
+            return True
+    except OSError:
+        return False
 
 
 def require_free_port(host: str, port: int, *, setting: str) -> None:

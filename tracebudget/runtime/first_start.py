@@ -53,9 +53,10 @@ def announcement(credentials_file: Path, *, is_first: bool) -> str:
     way_in = f"{settings.URL}  (a sign-in link: python manage.py sign_in_link)"
     if is_first:
         way_in = json.loads(credentials_file.read_text())["sign_in_url"]
+    doors = addresses()
     return f"""
   Look   {way_in}
-  Send   {addresses()["otlp_url"]}/v1/traces
+  Send   {doors["otlp_url"]}/v1/traces  (gRPC: {doors["grpc_target"]})
   Keys   {credentials_file}
 
 ready: {settings.URL}"""

@@ -23,6 +23,11 @@ def otlp() -> Command:
     )
 
 
+def grpc() -> Command:
+    """Trace export by gRPC."""
+    return Command("grpc", (sys.executable, "-m", "tracebudget.otlp_grpc"))
+
+
 def worker() -> Command:
     """Analyses what is due. Workers know nothing that others must hear: no mingle, no gossip."""
     return Command("worker", (*CELERY, "worker", "--without-mingle", "--without-gossip"))

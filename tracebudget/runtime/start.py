@@ -18,7 +18,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from tracebudget import partition
 from tracebudget.celery import app as celery_app
 from tracebudget.runtime import postgres, programs, valkey
-from tracebudget.runtime.addresses import local_authority, require_free_port
+from tracebudget.runtime.addresses import listens, local_authority, require_free_port
 from tracebudget.runtime.data_dir import locked, make_secret
 from tracebudget.runtime.errors import StartError
 from tracebudget.runtime.first_start import announcement, make_first_project, update_addresses
@@ -44,6 +44,7 @@ def run(stream: IO[str]) -> None:
             supervisor.start(
                 programs.web(),
                 programs.otlp(),
+                programs.grpc(),
                 programs.worker(),
                 programs.beat(),
                 grace=PROGRAM_GRACE_SECONDS,
@@ -59,6 +60,7 @@ def run(stream: IO[str]) -> None:
 def _require_free_ports() -> None:
     require_free_port(settings.HOST, settings.PORT, setting="TRACEBUDGET_PORT")
     require_free_port(settings.HOST, settings.OTLP_PORT, setting="TRACEBUDGET_OTLP_PORT")
+    require_free_port(settings.HOST, settings.GRPC_PORT, setting="TRACEBUDGET_GRPC_PORT")
 
 
 def _start_servers(supervisor: Supervisor, log: MergedLog) -> None:
@@ -101,6 +103,7 @@ def _all_ready() -> Callable[[], bool]:
     waiting = [
         lambda: _is_ready(settings.PORT),
         lambda: _is_ready(settings.OTLP_PORT),
+        lambda: listens(settings.HOST, settings.GRPC_PORT),
         _worker_answers,
     ]
 

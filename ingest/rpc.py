@@ -1,0 +1,127 @@
+"""OTLP over gRPC: the same keys, the same door and the same answers as over HTTP."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
+from typing import NoReturn
+
+import grpc
+from django.conf import settings
+from django.db import close_old_connections
+from django.utils import timezone
+
+from ingest import otlp
+from ingest.auth import authenticate
+from ingest.decode import Export
+from ingest.errors import OtlpError, retried_when_away
+from ingest.intake import latest_ns, take_in
+
+logger = logging.getLogger(__name__)
+
+Answer = Callable[[bytes, grpc.ServicerContext], bytes]
+
+COLLECTOR = "opentelemetry.proto.collector"
+TRACES = f"{COLLECTOR}.trace.v1.TraceService"
+IGNORED = (f"{COLLECTOR}.logs.v1.LogsService", f"{COLLECTOR}.metrics.v1.MetricsService")
+CODES = {code.value[0]: code for code in grpc.StatusCode}
+DETAILS = "grpc-status-details-bin"  # where clients look for the google.rpc.Status
+
+MAX_STREAMS = (
+    64  # calls of one connection at a time; more wait at the sender, where our memory is safe
+)
+MIN_PING_MS = 10_000  # what senders with keepalive use; by default gRPC ends their connections
+STOP_SECONDS = 2.0  # calls that have begun may end
+
+
+def serve(address: str) -> None:
+    """Serve at `host:port` until SIGTERM or Ctrl-C. RuntimeError when the port is taken."""
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    server = make_server()
+    server.add_insecure_port(address)
+    server.start()
+    logger.info("Listening on %s", address)
+    stopping.wait()
+    server.stop(STOP_SECONDS).wait()
+
+
+def make_server() -> grpc.Server:
+    """The server, without a port yet."""
+    server = grpc.server(
+        ThreadPoolExecutor(settings.HTTP_THREADS),
+        options=[
+            # of a message, and of what it inflates to
+            ("grpc.max_receive_message_length", settings.MAX_INFLATED_BYTES),
+            ("grpc.max_concurrent_streams", MAX_STREAMS),
+            ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_MS),
+            ("grpc.http2.min_recv_ping_interval_without_data_ms", MIN_PING_MS),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.so_reuseport", 0),  # two servers on one port would share the calls unnoticed
+        ],
+    )
+    answers = {TRACES: export_traces} | dict.fromkeys(IGNORED, ignore_export)
+    server.add_generic_rpc_handlers([_service(name, answer) for name, answer in answers.items()])
+    return server
+
+
+def _service(name: str, answer: Answer) -> grpc.GenericRpcHandler:
+    """Takes and gives bytes: what gRPC itself cannot decode, it answers with an INTERNAL error."""
+    return grpc.method_handlers_generic_handler(
+        name, {"Export": grpc.unary_unary_rpc_method_handler(answer)}
+    )
+
+
+def answers_in_grpc(answer: Answer) -> Answer:
+    """Refusals become a status; the thread's database connection is looked after, as by Django."""
+
+    @wraps(answer)
+    def wrapped(body: bytes, context: grpc.ServicerContext) -> bytes:
+        close_old_connections()
+        try:
+            with retried_when_away():
+                return answer(body, context)
+        except OtlpError as refusal:
+            error = refusal
+        except Exception:
+            logger.exception("An export over gRPC failed")
+            error = OtlpError(500, "Internal error. The log of Tracebudget says why.")
+        finally:
+            close_old_connections()
+        _abort(context, error)
+
+    return wrapped
+
+
+@answers_in_grpc
+def export_traces(body: bytes, context: grpc.ServicerContext) -> bytes:
+    """Store the spans of one export request; durable before the answer."""
+    now = timezone.now()
+    project = authenticate(headers(context), now=now).project
+    export = otlp.read_export(body, otlp.PROTOBUF, latest_ns=latest_ns(now))
+    take_in(export, project, now=now)
+    return otlp.export_answer(export).SerializeToString()
+
+
+@answers_in_grpc
+def ignore_export(body: bytes, context: grpc.ServicerContext) -> bytes:
+    """A success without effect: see views.ignore_export."""
+    authenticate(headers(context), now=timezone.now())
+    return otlp.export_answer(Export()).SerializeToString()
+
+
+def headers(context: grpc.ServicerContext) -> dict[str, str]:
+    """The call's metadata that is text. gRPC has the names in lower case."""
+    pairs = context.invocation_metadata()
+    return {name: value for name, value in pairs if isinstance(value, str)}
+
+
+def _abort(context: grpc.ServicerContext, error: OtlpError) -> NoReturn:
+    status = otlp.error_status(error)
+    context.set_trailing_metadata(((DETAILS, status.SerializeToString()),))
+    context.abort(CODES[status.code], status.message)
