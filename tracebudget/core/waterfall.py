@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -23,11 +24,14 @@ from tracebudget.core.segment import IDLE_NS, SegmentKind
 from tracebudget.core.step import StepKind
 
 Document = Mapping[str, Any]
+Gap = tuple[str, str | None]  # segment and part
 
 # Share of the axis for a folded gap, wide enough to see and to point at; and for all of them.
 FOLD_SHARE, FOLDS_SHARE = 0.02, 0.2
 # Of the request: what background work, or a budget not used up, may add to the axis.
 BEYOND_SHARE = 0.25
+# Of the axis: room behind a budget's line.
+LINE_SHARE = 0.02
 # Of the request: a shorter gap is seen in its turn's band and has no row of its own.
 GAP_SHARE = 0.005
 # Turns above a slice whose bands show it: deeper nesting is drawn no further apart.
@@ -78,22 +82,20 @@ class Block:
 class Row:
     """One row, in reading order; what is inside it follows with a greater depth.
 
-    `turn` and `step` are positions in the document's lists; `part` names what a gap is. `path`
-    holds the stretches (start, width) on the critical path; `over_ns` is what a turn ran over its
-    budget, None where it kept it or has none.
+    `turn` and `step` are positions in the document's lists, `run` the span that a run's turns
+    name; `segment` and `part` say what a gap is. `over_ns` is what a turn ran over its budget, None
+    where it kept it or has none.
     """
 
     kind: RowKind
     depth: int
-    turn: int | None
-    step: int | None
-    run: str | None
-    segment: SegmentKind | None
-    part: str | None
     start_ns: int
     duration_ns: int
-    blocks: tuple[Block, ...]
-    path: tuple[tuple[float, float], ...] = ()
+    turn: int | None = None
+    step: int | None = None
+    run: str | None = None
+    segment: SegmentKind | None = None
+    part: str | None = None
     over_ns: int | None = None
     is_background: bool = False
 
@@ -183,47 +185,27 @@ class Ruler:
     over_ns: int  # negative: so much is left
 
 
-@dataclass(frozen=True, slots=True)
-class Waterfall:
-    """A whole picture. `end` is where the request ends: behind it lies background work only."""
-
-    axis: Axis
-    rows: tuple[Row, ...]
-    end: float
-    ruler: Ruler | None
-
-
 def lay_out(document: Document) -> Waterfall:
     """Place everything in an analysis object."""
-    ruler = _ruler(document)
-    axis = Axis(_extent(document, ruler), _folds(document["path"]))
-    at = _moment(document["path"], ruler[0]) if ruler else None
-    drawn = at is not None and at <= axis.end_ns
-    return Waterfall(
-        axis=axis,
-        rows=tuple(_Layout(document, axis).rows()),
-        end=axis.at(document["end_to_end_ns"]),
-        ruler=Ruler(ruler[0], axis.at(at) if drawn and at else None, ruler[1]) if ruler else None,
-    )
+    return Waterfall(document)
 
 
-def _ruler(document: Document) -> tuple[int, int] | None:
-    """The end-to-end limit and by how much the request is over it."""
-    for budget in document["budgets"]:
-        if budget["metric"] == "end_to_end" and budget["value"] is not None:
-            return budget["limit"], budget["value"] - budget["limit"]
-    return None
-
-
-def _extent(document: Document, ruler: tuple[int, int] | None) -> int:
-    """The request, a little background, and a budget that is nearly used up."""
+def _axis_and_ruler(document: Document) -> tuple[Axis, Ruler | None]:
+    """The axis holds the request, a little background, and a budget that is nearly used up."""
     end: int = document["end_to_end_ns"]
     most = round(end * (1 + BEYOND_SHARE))
     last = max((step["start_ns"] + step["duration_ns"] for step in document["steps"]), default=0)
-    wanted = [end, min(most, last)]
-    if ruler is not None and (limit_at := _moment(document["path"], ruler[0])) <= most:
-        wanted.append(round(limit_at * 1.02))  # room for the line itself
-    return max(wanted)
+    folds = _folds(document["path"])
+    budget = next((b for b in document["budgets"] if b["metric"] == "end_to_end"), None)
+    if budget is None or budget["value"] is None:
+        return Axis(max(end, min(most, last)), folds), None
+    limit, over = budget["limit"], budget["value"] - budget["limit"]
+    limit_at = _moment(document["path"], limit)
+    if limit_at > most:
+        return Axis(max(end, min(most, last)), folds), Ruler(limit, None, over)
+    room = round(limit_at * (1 + LINE_SHARE))
+    axis = Axis(max(end, min(most, last), room), folds)
+    return axis, Ruler(limit, axis.at(limit_at), over)
 
 
 def _folds(path: Iterable[Document]) -> list[Fold]:
@@ -258,27 +240,61 @@ class _Item:
     inside: Callable[[], list[_Item]]
 
 
-class _Layout:
-    """Rows of one document. Iterative: a hostile trace nests deeper than Python may recurse."""
+class Waterfall:
+    """A whole picture: the axis, and the rows in reading order. A row's blocks are placed when they
+    are asked for: of ten thousand rows a page shows a few hundred.
 
-    def __init__(self, document: Document, axis: Axis) -> None:
-        self.document, self.axis = document, axis
+    `end` is where the request ends: behind it lies background work only.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
         self.steps, self.turns = document["steps"], document["turns"]
-        self.turn_limit = next(
-            (b["limit"] for b in document["budgets"] if b["metric"] == "turn"), None
-        )
-        self.runs = self._turns_by_run()
-        self.runs_in = self._runs_by_turn()
-        self.steps_in: defaultdict[int | None, list[int]] = defaultdict(list)
+        self.axis, self.ruler = _axis_and_ruler(document)
+        self.end = self.axis.at(document["end_to_end_ns"])
+        self._runs = self._turns_by_run()
+        self._runs_in = self._runs_by_turn()
+        self._steps_in: defaultdict[int | None, list[int]] = defaultdict(list)
         for position, step in enumerate(self.steps):
-            self.steps_in[step["turn"]].append(position)
-        self.slices_of: defaultdict[str, list[Document]] = defaultdict(list)
-        self.gaps_in: defaultdict[int | None, dict[tuple[str, str | None], list[Document]]]
-        self.gaps_in = defaultdict(dict)
-        self.band_of: defaultdict[int, list[Document]] = defaultdict(list)
+            self._steps_in[step["turn"]].append(position)
+        self._slices_of: defaultdict[str, list[Document]] = defaultdict(list)
+        self._gaps_in: defaultdict[int | None, dict[Gap, list[Document]]] = defaultdict(dict)
+        self._band_of: defaultdict[int, list[Document]] = defaultdict(list)
         self._sort_path()
+        self.rows = tuple(self._walk())
 
-    def rows(self) -> Iterator[Row]:
+    def blocks(self, row: Row) -> list[Block]:
+        """What stands in a row's lane."""
+        if row.kind == RowKind.TURN and row.turn is not None:
+            return list(self._band(row.turn))
+        if row.kind == RowKind.STEP and row.step is not None:
+            step = self.steps[row.step]
+            return list(self._step_blocks(step, self._slices(row)))
+        blocks = [self._slice_block(piece) for piece in self._slices(row)]
+        if row.kind == RowKind.RUN:
+            blocks.insert(0, self._block(row.start_ns, row.start_ns + row.duration_ns, None))
+        return blocks
+
+    def path(self, row: Row) -> list[tuple[float, float]]:
+        """The stretches (start, width) of a row that lie on the critical path; a band has none of
+        its own."""
+        pieces = self._slices(row)
+        joined = _joined((p["start_ns"], p["start_ns"] + p["duration_ns"]) for p in pieces)
+        ends = [(self.axis.at(start), self.axis.at(end)) for start, end in joined]
+        return [(start, end - start) for start, end in ends]
+
+    def _slices(self, row: Row) -> Sequence[Document]:
+        """The slices of the request's path that a row shows as its own."""
+        if row.kind == RowKind.GAP and row.segment is not None:
+            return self._gaps_in[row.turn][row.segment.value, row.part]
+        if row.kind == RowKind.RUN and row.run is not None:
+            return self._slices_of.get(row.run, ())
+        if row.kind == RowKind.STEP and row.step is not None:
+            return self._slices_of.get(self.steps[row.step]["span_id"], ())
+        return ()
+
+    def _walk(self) -> Iterator[Row]:
+        """Iterative: a hostile trace nests deeper than Python may recurse."""
         levels = [iter(self._top())]
         while levels:
             item = next(levels[-1], None)
@@ -298,7 +314,7 @@ class _Layout:
 
     def _runs_by_turn(self) -> dict[int | None, list[str]]:
         inside: dict[int | None, list[str]] = {}
-        for run, turns in self.runs.items():
+        for run, turns in self._runs.items():
             inside.setdefault(self.turns[turns[0]]["parent_turn"], []).append(run)
         return inside
 
@@ -307,24 +323,24 @@ class _Layout:
         drawn = {step["span_id"] for step in self.steps if _kind(step) not in CONTAINERS | VIEWS}
         for piece in self.document["path"]:
             if piece["span_id"] in drawn:
-                self.slices_of[piece["span_id"]].append(piece)
+                self._slices_of[piece["span_id"]].append(piece)
             else:
                 key = (piece["segment"], piece["part"])
-                self.gaps_in[piece["turn"]].setdefault(key, []).append(piece)
+                self._gaps_in[piece["turn"]].setdefault(key, []).append(piece)
             turn = piece["turn"]
             for _ in range(BAND_LEVELS):
                 if turn is None:
                     break
-                self.band_of[turn].append(piece)
+                self._band_of[turn].append(piece)
                 turn = self.turns[turn]["parent_turn"]
 
     # --- levels ----------------------------------------------------------------------------------
 
     def _top(self) -> list[_Item]:
-        runs = self.runs_in.get(None, [])
+        runs = self._runs_in.get(None, [])
         alone = len(runs) == 1
         items = self._turn_items(runs[0], 0) if alone else [self._run_item(r, 0) for r in runs]
-        items += [self._step_item(p, 0) for p in self.steps_in[None] if self._stands_outside(p)]
+        items += [self._step_item(p, 0) for p in self._steps_in[None] if self._stands_outside(p)]
         items += self._gap_items(None, 0)
         return _in_order(items)
 
@@ -333,24 +349,31 @@ class _Layout:
         return _kind(self.steps[position]) not in CONTAINERS
 
     def _turn_items(self, run: str, depth: int) -> list[_Item]:
-        return [self._turn_item(index, depth) for index in self.runs[run]]
+        return [self._turn_item(index, depth) for index in self._runs[run]]
 
     def _turn_item(self, index: int, depth: int) -> _Item:
         turn = self.turns[index]
-        active = turn["duration_ns"] - turn["segments"]["wait"]
-        over = None if self.turn_limit is None else active - self.turn_limit
+        over = turn["duration_ns"] - turn["segments"]["wait"] - (self._turn_limit or 0)
         row = Row(
-            RowKind.TURN, depth, index, None, turn["agent_span_id"], None, None,
-            turn["start_ns"], turn["duration_ns"], self._band(index),
-            over_ns=over if over is not None and over > 0 else None,
-        )  # fmt: skip
+            RowKind.TURN,
+            depth,
+            turn["start_ns"],
+            turn["duration_ns"],
+            turn=index,
+            run=turn["agent_span_id"],
+            over_ns=over if self._turn_limit is not None and over > 0 else None,
+        )
         return _Item(row, lambda: self._inside_turn(index, depth + 1))
+
+    @cached_property
+    def _turn_limit(self) -> int | None:
+        return next((b["limit"] for b in self.document["budgets"] if b["metric"] == "turn"), None)
 
     def _inside_turn(self, index: int, depth: int) -> list[_Item]:
         """Steps, the runs that they started, and the gaps, in order of time."""
-        runs = set(self.runs_in.get(index, ()))
+        runs = set(self._runs_in.get(index, ()))
         items = []
-        for position in self.steps_in[index]:
+        for position in self._steps_in[index]:
             span_id, kind = self.steps[position]["span_id"], _kind(self.steps[position])
             if span_id in runs:
                 runs.discard(span_id)
@@ -362,49 +385,41 @@ class _Layout:
 
     def _run_item(self, run: str, depth: int, position: int | None = None) -> _Item:
         """An agent, or a tool or workflow that works like one, with its turns inside."""
-        turns = self.runs[run]
+        turns = self._runs[run]
         if position is None:
             position = next(
-                (p for p in self.steps_in[None] if self.steps[p]["span_id"] == run), None
+                (p for p in self._steps_in[None] if self.steps[p]["span_id"] == run), None
             )
-        start = self.turns[turns[0]]["start_ns"]
-        end = self.turns[turns[-1]]["start_ns"] + self.turns[turns[-1]]["duration_ns"]
-        slices = self.slices_of.get(run, ())
-        row = Row(
-            RowKind.RUN, depth, turns[0], position, run, None, None, start, end - start,
-            (self._block(start, end, None), *map(self._slice_block, slices)),
-            path=self._path(slices),
-        )  # fmt: skip
+        first, last = self.turns[turns[0]], self.turns[turns[-1]]
+        start, end = first["start_ns"], last["start_ns"] + last["duration_ns"]
+        row = Row(RowKind.RUN, depth, start, end - start, turn=turns[0], step=position, run=run)
         return _Item(row, lambda: self._turn_items(run, depth + 1))
 
     def _step_item(self, position: int, depth: int) -> _Item:
         step = self.steps[position]
-        slices = self.slices_of.get(step["span_id"], ())
         row = Row(
-            RowKind.STEP, depth, step["turn"], position, None, None, None,
-            step["start_ns"], step["duration_ns"], tuple(self._step_blocks(step, slices)),
-            path=self._path(slices),
+            RowKind.STEP,
+            depth,
+            step["start_ns"],
+            step["duration_ns"],
+            turn=step["turn"],
+            step=position,
             is_background=step["turn"] is None and not step["critical_ns"],
-        )  # fmt: skip
+        )
         return _Item(row, list)
 
     def _gap_items(self, turn: int | None, depth: int) -> list[_Item]:
         """One row a kind of gap: the blocks stand where the gaps are."""
         least = self.document["end_to_end_ns"] * GAP_SHARE
-        return [
-            _Item(self._gap_row(turn, depth, segment, part, pieces), list)
-            for (segment, part), pieces in self.gaps_in[turn].items()
-            if sum(map(itemgetter("duration_ns"), pieces)) >= least
-        ]
-
-    def _gap_row(
-        self, turn: int | None, depth: int, segment: str, part: str | None, pieces: list[Document]
-    ) -> Row:
-        return Row(
-            RowKind.GAP, depth, turn, None, None, SegmentKind(segment), part,
-            pieces[0]["start_ns"], sum(map(itemgetter("duration_ns"), pieces)),
-            tuple(map(self._slice_block, pieces)), path=self._path(pieces),
-        )  # fmt: skip
+        rows = []
+        for (segment, part), pieces in self._gaps_in[turn].items():
+            total = sum(map(itemgetter("duration_ns"), pieces))
+            if total >= least:
+                start = pieces[0]["start_ns"]
+                kind = SegmentKind(segment)
+                row = Row(RowKind.GAP, depth, start, total, turn=turn, segment=kind, part=part)
+                rows.append(_Item(row, list))
+        return rows
 
     # --- blocks ----------------------------------------------------------------------------------
 
@@ -419,22 +434,15 @@ class _Layout:
         segment = SegmentKind(piece["segment"])
         return self._block(start, start + piece["duration_ns"], segment, piece["part"])
 
-    def _path(self, pieces: Iterable[Document]) -> tuple[tuple[float, float], ...]:
-        joined = _joined((p["start_ns"], p["start_ns"] + p["duration_ns"]) for p in pieces)
-        ends = [(self.axis.at(start), self.axis.at(end)) for start, end in joined]
-        return tuple((start, end - start) for start, end in ends)
-
-    def _band(self, index: int) -> tuple[Block, ...]:
+    def _band(self, index: int) -> Iterator[Block]:
         """The request's path through the turn; its steps where the request did not wait for it."""
-        pieces = self.band_of.get(index)
+        pieces = self._band_of.get(index)
         if pieces:
-            return tuple(self._coarse(pieces))
-        return tuple(
-            block
-            for position in self.steps_in[index]
-            for block in self._step_blocks(self.steps[position], ())
-            if block.segment is not None
-        )
+            yield from self._coarse(pieces)
+            return
+        for position in self._steps_in[index]:
+            blocks = self._step_blocks(self.steps[position], ())
+            yield from (block for block in blocks if block.segment is not None)
 
     def _coarse(self, pieces: Iterable[Document]) -> Iterator[Block]:
         """Neighbours of one meaning as one block; only ignorance keeps its part."""

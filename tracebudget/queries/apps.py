@@ -282,9 +282,9 @@ def _standings_by_app(
 ) -> dict[int, list[Standing]]:
     """Three queries: the budgets, how often each was broken, and how often it could not be told."""
     over, unjudged = _metric_counts(scope, "breached"), _metric_counts(scope, "unjudged")
-    budgets = models.Budget.objects.filter(app__project=scope.project).order_by("metric")
+    budgets = models.Budget.objects.filter(app__project=scope.project)
     standings: defaultdict[int, list[Standing]] = defaultdict(list)
-    for budget in budgets:
+    for budget in sorted(budgets, key=metric_order):
         key = (budget.app_id, budget.metric)
         requests = totals[budget.app_id]["requests"] if budget.app_id in totals else 0
         standing = Standing(budget, requests - unjudged.get(key, 0), over.get(key, 0), None)
@@ -411,8 +411,15 @@ def _standings(scope: Scope, total: Mapping[str, Any]) -> list[Standing]:
             over.get((budget.app_id, budget.metric), 0),
             _metric_values(budget.metric, total),
         )
-        for budget in models.Budget.objects.filter(app=scope.app).order_by("metric")
+        for budget in sorted(models.Budget.objects.filter(app=scope.app), key=metric_order)
     ]
+
+
+def metric_order(budget: models.Budget) -> tuple[int, str]:
+    """The order of the contract's table, single tools last."""
+    metrics = list(METRIC_VALUES)
+    known = budget.metric in METRIC_VALUES
+    return (metrics.index(budget.metric) if known else len(metrics), budget.metric)
 
 
 def _metric_values(metric: str, total: Mapping[str, Any]) -> Percentiles | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from math import floor, log10
 from typing import Any
 
 from django import template
-from django.utils.formats import number_format
+from django.utils.formats import get_format, number_format
 from django.utils.translation import gettext as _
 
 register = template.Library()
@@ -19,6 +20,7 @@ register = template.Library()
 UNKNOWN = "—"
 SIGNIFICANT = 3
 SMALLEST_SHARE, LARGEST_SHARE = 0.001, 0.9995  # beyond them rounding would say nothing, or all
+THOUSAND = 1_000
 US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
 UNITS = ((SECOND, "s"), (MS, "ms"), (US, "µs"), (1, "ns"))
@@ -89,10 +91,13 @@ def is_count(metric: str) -> bool:
 
 def significant(value: float) -> str:
     """Three significant digits, no exponent, no trailing zeros: 1234.5 -> "1,230", 2.9 -> "2.9"."""
-    number = Decimal(f"{value:.{SIGNIFICANT - 1}e}")
-    text = f"{number:f}"
-    places = len(text.partition(".")[2].rstrip("0"))
-    return number_format(number, decimal_pos=places, use_l10n=True, force_grouping=True)
+    rounded = float(f"{value:.{SIGNIFICANT - 1}e}")
+    if rounded >= THOUSAND:
+        return number_format(int(rounded), use_l10n=True, force_grouping=True)
+    places = SIGNIFICANT - 1 - (floor(log10(rounded)) if rounded else 0)
+    text = f"{rounded:.{places}f}"
+    text = text.rstrip("0").rstrip(".") if places else text
+    return text.replace(".", get_format("DECIMAL_SEPARATOR"))
 
 
 @register.filter

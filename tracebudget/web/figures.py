@@ -66,8 +66,12 @@ def told_apart(ns: Mapping[str, int]) -> dict[str, int]:
 
 
 def of_columns(columns: Mapping[str, int | None]) -> dict[str, int]:
-    """ns by code from summary columns like `decode_ns` and `unsplit_ns`."""
-    return told_apart({code: columns[f"{code}_ns"] or 0 for code, _segment, _hatched in KINDS})
+    """ns by code from summary columns like `decode_ns` and `unsplit_ns`.
+
+    Without waiting for a person: beside it nothing else could be seen.
+    """
+    ns = {code: columns[f"{code}_ns"] or 0 for code, _segment, _hatched in KINDS}
+    return told_apart({**ns, "wait": 0})
 
 
 def shares(ns: Mapping[str, int]) -> list[Share]:
@@ -100,12 +104,12 @@ def layout(**more: Any) -> Figure:
     axis = {"gridcolor": "var(--line)", "linecolor": "var(--line-strong)", "zeroline": False}
     return {
         "autosize": True,
-        "height": 260,
-        "margin": {"l": 56, "r": 12, "t": 8, "b": 40},
+        "height": 300,
+        "margin": {"l": 56, "r": 12, "t": 12, "b": 84},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": "var(--muted)", "size": 12, "family": "var(--sans)"},
-        "legend": {"orientation": "h", "y": 1.16, "x": 0, "traceorder": "normal"},
+        "legend": {"orientation": "h", "y": -0.28, "x": 0, "traceorder": "normal"},
         "hovermode": "x unified",
         "xaxis": axis,
         "yaxis": {**axis, "rangemode": "tozero"},
@@ -119,7 +123,7 @@ def turns_figure(turns: Sequence[Mapping[str, int]], labels: Sequence[str]) -> F
 
 
 def segments_figure(trend: Sequence[Bucket]) -> Figure:
-    """Stacked bars: mean segments of a request, over time."""
+    """Stacked bars: mean segments of a request over time, without waiting for a person."""
     means = [
         {code: ns // max(1, bucket.requests) for code, ns in of_columns(bucket.sums).items()}
         for bucket in trend

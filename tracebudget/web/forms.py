@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from tracebudget import models
 from tracebudget.core.budget import METRICS, TOOL_CALL
 from tracebudget.queries.apps import Scope
-from tracebudget.queries.traces import CONDITIONS, SORTS, WINDOWS, TraceFilter, window
+from tracebudget.queries.traces import CONDITIONS, ORDER_WORDS, WINDOWS, TraceFilter, window
 from tracebudget.templatetags.duration import is_count
 from tracebudget.web.budgets import DEFAULT_OBJECTIVE, Limit
 from tracebudget.wording import STATES
@@ -119,7 +119,10 @@ class FilterForm(forms.Form):
     sort = forms.ChoiceField(
         label=_("order"),
         required=False,
-        choices=[(f"{sign}{name}", words) for name, (_c, words) in SORTS.items() for sign in "- "],
+        choices=[
+            (f"{'-' if descending else ''}{name}", words)
+            for (name, descending), words in ORDER_WORDS.items()
+        ],
     )
 
     def clean_sort(self) -> str:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tracebudget.core.budget import METRICS
-from tracebudget.core.waterfall import Row, RowKind
+from tracebudget.core.waterfall import Block, Row, RowKind
 from tracebudget.web.figures import Figure, Share, shares, told_apart, turns_figure
 from tracebudget.web.waterfall import Picture
 from tracebudget.wording import Sentence, Verdict, explain, triage_facts, verdict
 
 Document = Mapping[str, Any]
 
-TABLE_ROWS = 200  # of the tables of turns and of steps; the rest is a link away
+TABLE_ROWS = 100  # of the tables of turns and of steps; the rest is a link away
 CHART_TURNS = 200  # bars that can still be told apart on a wide screen
+MAX_FOUND = 8  # findings of one step of the investigation, those that save the most
 
 # Metrics that are figures of single calls: coverage is said beside them.
 OF_CALLS = {"ttft": "ttft_ns", "first_visible": "ttft_ns", "tpot": "tpot_ns"}
@@ -84,7 +85,12 @@ class TriageLine:
     state: str
     why: str | None
     facts: str
-    found: list[FoundLine]
+    count: int
+    found: list[FoundLine]  # the first of them
+
+    @property
+    def more(self) -> int:
+        return self.count - len(self.found)
 
 
 class RequestPage:
@@ -92,7 +98,10 @@ class RequestPage:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.picture = Picture(document)
+
+    @cached_property
+    def picture(self) -> Picture:
+        return Picture(self.document)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -120,21 +129,34 @@ class RequestPage:
             return None
         return f"{100 * ruler.limit_ns / total:.2f}%"
 
+    def turns(self, start: int, count: int) -> list[TurnLine]:
+        """Rows of the turns table."""
+        wanted = range(start, min(start + count, len(self.document["turns"])))
+        return [self._turn_line(index) for index in wanted]
+
+    def _turn_line(self, index: int) -> TurnLine:
+        turn, band = self.document["turns"][index], self._bands[index]
+        blocks = self.picture.waterfall.blocks(band)
+        parts = {part: _part_ns(blocks, part) for part in ("unsplit", "unattributed")}
+        told = told_apart({**turn["segments"], **parts})
+        return TurnLine(turn, self._calls_in.get(index, []), shares(told), band.over_ns)
+
     @cached_property
-    def turns(self) -> list[TurnLine]:
-        bands = {r.turn: r for r in self.picture.waterfall.rows if r.kind == RowKind.TURN}
+    def _bands(self) -> dict[int | None, Row]:
+        rows = self.picture.waterfall.rows
+        return {row.turn: row for row in rows if row.kind == RowKind.TURN}
+
+    @cached_property
+    def _calls_in(self) -> dict[int | None, list[Document]]:
         calls: dict[int | None, list[Document]] = {}
         for step in self.document["steps"]:
             if step["kind"] == "model_call":
                 calls.setdefault(step["turn"], []).append(step)
-        return [
-            _turn_line(turn, calls.get(index, []), bands.get(index))
-            for index, turn in enumerate(self.document["turns"])
-        ]
+        return calls
 
     @property
     def turns_figure(self) -> Figure:
-        lines = self.turns[:CHART_TURNS]
+        lines = self.turns(0, CHART_TURNS)
         return turns_figure(
             [{share.code: share.ns for share in line.shares} for line in lines],
             [str(line.turn["index"]) for line in lines],
@@ -179,7 +201,8 @@ class RequestPage:
             state=step["state"],
             why=step["why"],
             facts=triage_facts(step["step"], self.document),
-            found=[self._found(finding) for finding in mine],
+            count=len(mine),
+            found=[self._found(finding) for finding in mine[:MAX_FOUND]],
         )
 
     @cached_property
@@ -215,14 +238,8 @@ class RequestPage:
         }
 
 
-def _turn_line(turn: Document, calls: list[Document], band: Row | None) -> TurnLine:
-    parts = {part: _part_ns(band, part) for part in ("unsplit", "unattributed")}
-    told = told_apart({**turn["segments"], **parts})
-    return TurnLine(turn, calls, shares(told), band.over_ns if band is not None else None)
-
-
-def _part_ns(band: Row | None, part: str) -> int:
-    return sum(b.duration_ns for b in band.blocks if b.part == part) if band is not None else 0
+def _part_ns(blocks: Iterable[Block], part: str) -> int:
+    return sum(block.duration_ns for block in blocks if block.part == part)
 
 
 def _is_observed(call: Document) -> bool:
@@ -235,8 +252,20 @@ def _has_tpot(call: Document) -> bool:
     return tokens is None or tokens > 1
 
 
-def page_of(rows: Sequence[Any], start: int) -> tuple[Sequence[Any], int | None, int | None]:
-    """A stretch of a long table, where the one before begins, and the one behind."""
-    before = max(0, start - TABLE_ROWS) if start > 0 else None
-    behind = start + TABLE_ROWS if start + TABLE_ROWS < len(rows) else None
-    return rows[start : start + TABLE_ROWS], before, behind
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a long table; where the one before it and the one behind it begin."""
+
+    rows: Sequence[Any]
+    before: int | None
+    behind: int | None
+
+
+def part_of(rows: Sequence[Any], start: int, total: int) -> Part:
+    """`rows` begin at `start`, of `total`."""
+    behind = start + TABLE_ROWS
+    return Part(
+        rows,
+        before=max(0, start - TABLE_ROWS) if start > 0 else None,
+        behind=behind if behind < total else None,
+    )

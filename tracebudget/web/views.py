@@ -25,7 +25,7 @@ from tracebudget.web.access import app_for, project_for, projects_of, trace_for
 from tracebudget.web.budgets import TEMPLATES, Limit, save_budgets
 from tracebudget.web.figures import of_columns, percentiles_figure, segments_figure, shares
 from tracebudget.web.forms import BudgetFormSet, FilterForm, ScopeForm, limits_of
-from tracebudget.web.request_page import RequestPage, page_of
+from tracebudget.web.request_page import TABLE_ROWS, RequestPage, part_of
 from tracebudget.web.spans import TREE_ROWS, read_span, tree_of
 from tracebudget.web.waterfall import Picture
 
@@ -142,15 +142,15 @@ def request_page(request: HttpRequest, project: str, trace_id: UUID) -> HttpResp
     opened = request.GET.get("step", "")
     row = page.picture.row_of(opened) if opened else None
     start = _row_number(request, "from") if row is None else row
-    turns, turns_before, turns_behind = page_of(page.turns, _row_number(request, "turns"))
-    steps, steps_before, steps_behind = page_of(document["steps"], _row_number(request, "steps"))
+    turn, step = _row_number(request, "turns"), _row_number(request, "steps")
+    steps = document["steps"]
     context |= {
         "document": document,
         "page": page,
         "picture": page.picture,
         "blocks": page.picture.blocks(start=start),
-        "turns": {"rows": turns, "before": turns_before, "behind": turns_behind},
-        "steps": {"rows": steps, "before": steps_before, "behind": steps_behind},
+        "turns": part_of(page.turns(turn, TABLE_ROWS), turn, len(document["turns"])),
+        "steps": part_of(steps[step : step + TABLE_ROWS], step, len(steps)),
     }
     return render(request, "requests/detail.html", context)
 
@@ -231,6 +231,9 @@ def budgets_page(request: HttpRequest, project: str, app: str) -> HttpResponse:
         "project": mine,
         "app": its,
         "rows": rows,
+        "rows_of_request": [row for row in rows if row["metric"].value() in METRICS],
+        "rows_of_tools": (tools := [r for r in rows if r["metric"].value() not in METRICS]),
+        "tools_open": any(row["limit"].value() for row in tools),
         "templates": TEMPLATES,
         "template": TEMPLATES.get(request.GET.get("template", "")),
         "judged_again": settings.JUDGE_AGAIN_REQUESTS,

@@ -17,7 +17,7 @@ from tracebudget.wording import KINDS, PARTS, SEGMENTS
 
 Document = Mapping[str, Any]
 
-BLOCK_ROWS = 150  # 30 ms to write, and more than a screen: what is scrolled to is there in time
+BLOCK_ROWS = 100  # 50 ms to write, and three screens: what is scrolled to is there in time
 FIRST_BLOCKS = 2  # on the page from the start
 DEEPEST = 8  # levels told apart by indentation: more would leave no room for names
 HATCHED = frozenset({"queue", "network", "unsplit", "unattributed", "retry_wait"})
@@ -164,25 +164,26 @@ class Picture:
     def _line(self, row: Row) -> Line:
         step = self.document["steps"][row.step] if row.step is not None else None
         turn = self.document["turns"][row.turn] if row.turn is not None else None
+        blocks, path = self.waterfall.blocks(row), self.waterfall.path(row)
         return Line(
             row=row,
             id=_id(row, step),
-            css=self._css(row, step),
+            css=self._css(row, step, is_critical=bool(path)),
             name=_name(row, step, turn),
-            bars=[_bar(block) for block in row.blocks],
-            path=[Bar(percent(start), percent(width), "on-path", "") for start, width in row.path],
-            label=_label(row.blocks) if step is not None else None,
+            bars=[_bar(block) for block in blocks],
+            path=[Bar(percent(start), percent(width), "on-path", "") for start, width in path],
+            label=_label(blocks) if step is not None else None,
             turn=turn,
             step=step,
         )
 
-    def _css(self, row: Row, step: Document | None) -> str:
+    def _css(self, row: Row, step: Document | None, *, is_critical: bool) -> str:
         words = [row.kind.value, f"depth-{min(row.depth, DEEPEST)}"]
         if step is not None:
             words.append(step["kind"])
             words += ["failed"] if step["status"] == "error" else []
             words += ["found"] if step["span_id"] in self.hits else []
-        words += ["critical"] if row.path else []
+        words += ["critical"] if is_critical else []
         words += ["background"] if row.is_background else []
         words += ["over"] if row.over_ns is not None else []
         return " ".join(words)
