@@ -22,6 +22,10 @@ class OtlpError(Exception):
         self.retry_after = retry_after
 
 
+# A fault of ours. Exporters do not retry it: the same again would fail the same way.
+INTERNAL = OtlpError(500, "Internal error. The log of Tracebudget says why.")
+
+
 @contextmanager
 def retried_when_away() -> Iterator[None]:
     """A database that is away or too slow becomes a 503, which exporters retry."""

@@ -31,6 +31,7 @@ PARSERS = {
 RPC_CODES = {
     400: code_pb2.INVALID_ARGUMENT,
     401: code_pb2.UNAUTHENTICATED,
+    404: code_pb2.NOT_FOUND,
     413: code_pb2.RESOURCE_EXHAUSTED,
     415: code_pb2.INVALID_ARGUMENT,
     500: code_pb2.INTERNAL,

@@ -18,7 +18,7 @@ from django.utils import timezone
 from ingest import otlp
 from ingest.auth import authenticate
 from ingest.decode import Export
-from ingest.errors import OtlpError, retried_when_away
+from ingest.errors import INTERNAL, OtlpError, retried_when_away
 from ingest.intake import latest_ns, take_in
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def answers_in_grpc(answer: Answer) -> Answer:
             error = refusal
         except Exception:
             logger.exception("An export over gRPC failed")
-            error = OtlpError(500, "Internal error. The log of Tracebudget says why.")
+            error = INTERNAL
         finally:
             close_old_connections()
         _abort(context, error)

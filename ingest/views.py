@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 
@@ -15,22 +16,28 @@ from ingest import otlp
 from ingest.auth import authenticate
 from ingest.body import read_body, read_capped
 from ingest.decode import Export
-from ingest.errors import OtlpError, retried_when_away
+from ingest.errors import INTERNAL, OtlpError, retried_when_away
 from ingest.intake import latest_ns, take_in
+
+logger = logging.getLogger(__name__)
 
 View = Callable[[HttpRequest], HttpResponse]
 
 
 def answers_in_otlp(view: View) -> View:
-    """Refusals become a google.rpc.Status."""
+    """Errors become a google.rpc.Status, on the web port too."""
 
     @wraps(view)
     def wrapped(request: HttpRequest) -> HttpResponse:
         try:
             with retried_when_away():
                 return view(request)
-        except OtlpError as error:
-            return otlp.error_response(error, request.content_type or "")
+        except OtlpError as refusal:
+            error = refusal
+        except Exception:
+            logger.exception("An export over HTTP failed")
+            error = INTERNAL
+        return otlp.error_response(error, request.content_type or "")
 
     return wrapped
 
@@ -62,3 +69,9 @@ def ignore_export(request: HttpRequest) -> HttpResponse:
     authenticate(request.headers, now=timezone.now())
     read_capped(request)
     return otlp.export_response(Export(), content_type)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """The OTLP port's 404, without a page."""
+    error = OtlpError(404, "There is nothing here. Traces go to /v1/traces.")
+    return otlp.error_response(error, request.content_type or "")

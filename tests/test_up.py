@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import socket
@@ -104,7 +105,9 @@ def test_probes_answer_on_both_ports(up: RunningUp) -> None:
 
 
 def test_otlp_port_serves_no_pages(up: RunningUp) -> None:
-    assert fetch(f"{up.otlp_url}/sign-in/")[0] == 404
+    status, text, _ = fetch(f"{up.otlp_url}/sign-in/")
+    assert status == 404
+    assert json.loads(text)["message"].startswith("There is nothing here.")
 
 
 def test_both_ports_take_traces_from_who_has_the_key(up: RunningUp) -> None:
@@ -143,7 +146,7 @@ def test_a_browser_that_looks_ahead_does_not_use_the_link_up(up: RunningUp) -> N
 
 def test_nothing_listens_beyond_loopback(up: RunningUp) -> None:
     listening = [
-        connection.laddr.ip
+        connection.laddr.ip.removeprefix("::ffff:")  # how gRPC's IPv6 socket spells IPv4
         for process in up.children()
         for connection in process.net_connections(kind="inet")
         if connection.status == psutil.CONN_LISTEN

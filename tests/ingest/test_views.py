@@ -184,6 +184,19 @@ def test_a_key_also_comes_as_bearer(exporter: Exporter) -> None:
     assert response.status_code == 200
 
 
+def test_a_fault_of_ours_is_told_in_otlp_and_not_retried(
+    exporter: Exporter, settings: Settings, tmp_path: Path
+) -> None:
+    settings.DIGEST_KEY_FILE = tmp_path / "digest.key"
+    settings.DIGEST_KEY_FILE.write_bytes(b"too short")
+    keys.forget_all()
+    response = exporter.send(BODY, PROTOBUF)
+    keys.forget_all()
+    assert_refused(response, 500, "log")
+    assert response.headers["Content-Type"] == PROTOBUF
+    assert "Retry-After" not in response.headers
+
+
 def test_other_methods_are_405(exporter: Exporter) -> None:
     response = exporter.client.get("/v1/traces")
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
