@@ -15,6 +15,7 @@ import uuid
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
 
@@ -23,6 +24,7 @@ class Privacy(models.TextChoices):
     """What the privacy door lets through, per project."""
 
     TIMINGS_ONLY = "timings_only", "Timings only"
+    MASKED = "masked", "Masked"
     FULL = "full", "Full"
 
 
@@ -106,28 +108,26 @@ class App(models.Model):
 
 
 class Trace(models.Model):
-    """One agent request, its place in the queue of work, and the summary that lists read.
+    """One agent request: what arrived of it, and the summary that lists read.
 
     `revision` counts arrivals of new spans and changes of budgets; an analysis is saved only for
     the revision it read.
-    `analyze_after` is the queue: due when it is in the past, claimed by moving it forward, null
-    when there is nothing to do.
     """
 
-    project = models.ForeignKey(Project, models.CASCADE)
+    # Without the indexes that Django gives foreign keys: those below begin with the same columns.
+    project = models.ForeignKey(Project, models.CASCADE, db_index=False)
     trace_id = models.UUIDField()
     day = models.DateField()
     revision = models.BigIntegerField(default=0)
-    analyze_after = models.DateTimeField(null=True)
-    attempts = models.SmallIntegerField(default=0)  # analyses begun since the last saved one
     failure = models.TextField(default="")  # why the last analysis failed, "" when it did not
     batch_count = models.IntegerField(default=0)
     span_count = models.IntegerField(default=0)
+    refused_span_count = models.IntegerField(default=0)  # came when it held MAX_TRACE_SPANS
     first_seen_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
 
     # The summary. All null until the first analysis.
-    app = models.ForeignKey(App, models.CASCADE, null=True)
+    app = models.ForeignKey(App, models.CASCADE, null=True, db_index=False)
     analyzed_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     name = models.TextField(null=True)
@@ -168,18 +168,45 @@ class Trace(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project", "trace_id"], name="trace_once")]
+        # Rows have no entry in any of them before their first analysis, which rewrites them anyway.
         indexes = [
             models.Index(
-                fields=["analyze_after"], name="trace_due", condition=Q(analyze_after__isnull=False)
+                fields=["project", "-started_at", "-id"],
+                name="trace_by_start",
+                condition=Q(started_at__isnull=False),
             ),
-            models.Index(fields=["project", "-started_at", "-id"], name="trace_by_start"),
-            models.Index(fields=["app", "-started_at"], name="trace_by_app"),
+            models.Index(
+                fields=["app", "-started_at"],
+                name="trace_by_app",
+                condition=Q(app__isnull=False),
+            ),
             models.Index(
                 fields=["project", "session_id"],
                 name="trace_by_session",
                 condition=Q(session_id__isnull=False),
             ),
+            # Rows stand in the order of arrival: two numbers a block say where a day is.
+            BrinIndex(fields=["day"], name="trace_by_day"),
         ]
+
+
+class Due(models.Model):
+    """A trace that waits for its analysis: the queue of work. The row goes when the result comes.
+
+    It is due when `due_at` is in the past, and claimed by moving that forward. Traces of one app
+    share a lane, and lanes take turns. A table of its own, because the wide row of the trace, with
+    all its index entries, would be written anew by every claim.
+    """
+
+    trace = models.OneToOneField(
+        Trace, models.CASCADE, primary_key=True, related_name="due", db_constraint=False
+    )
+    lane = models.SmallIntegerField()
+    due_at = models.DateTimeField()
+    attempts = models.SmallIntegerField(default=0)  # analyses begun since spans arrived
+
+    class Meta:
+        indexes = [models.Index(fields=["lane", "due_at"], name="due_by_lane")]
 
 
 class DayPartitioned(models.Model):
@@ -196,19 +223,25 @@ class DayPartitioned(models.Model):
 
 
 class SpanBatch(DayPartitioned):
-    """The spans of one trace that came in one export request, after the privacy door, compressed
-    (`store.pack_spans`).
+    """The spans of one trace that came in one export request, after the privacy door, packed
+    (`packing.pack_spans`).
 
-    The digest is of the content: a request sent again finds its own rows and changes nothing.
+    The digest is of the content: a request sent again finds its own rows and changes nothing. Head
+    and tail are one payload, cut where Postgres would cut it into chunks (`store.arrival`).
     """
 
     pk = models.CompositePrimaryKey("day", "trace_id", "digest")
     digest = models.BinaryField(max_length=16)
     span_count = models.IntegerField()
-    payload = models.BinaryField()
+    head = models.BinaryField()
+    tail = models.BinaryField()
 
     class Meta:
         db_table = "tracebudget_spanbatch"
+
+    @property
+    def payload(self) -> bytes:
+        return bytes(self.head) + bytes(self.tail)
 
 
 class Analysis(DayPartitioned):
@@ -222,14 +255,36 @@ class Analysis(DayPartitioned):
         db_table = "tracebudget_analysis"
 
 
-class ModelCall(DayPartitioned):
-    """One model call, narrow, for figures over many requests. `position` is its place in the
-    analysis' list of steps.
+class Concluded(DayPartitioned):
+    """Narrow rows for figures over many requests. `position` is the row's place in its list of the
+    analysis object.
+
+    The primary key is Django's alone. What is asked for is a trace, to replace its rows, an app, or
+    a stretch of time; an index of the key would take twice the bytes of these three together
+    (docs/decisions/0003).
     """
 
     position = models.IntegerField()
     app = models.ForeignKey(App, models.DO_NOTHING, db_constraint=False, db_index=False)
     started_at = models.DateTimeField()
+
+    class Meta:
+        abstract = True
+        indexes = [
+            models.Index(fields=["trace"], name="%(class)s_by_trace"),
+            models.Index(fields=["app"], name="%(class)s_by_app"),
+            BrinIndex(
+                fields=["started_at"],
+                name="%(class)s_by_start",
+                pages_per_range=32,
+                autosummarize=True,
+            ),
+        ]
+
+
+class ModelCall(Concluded):
+    """One model call."""
+
     turn = models.IntegerField(null=True)  # index within its run; null in the background
     model = models.TextField(null=True)
     provider = models.TextField(null=True)
@@ -246,16 +301,13 @@ class ModelCall(DayPartitioned):
     cached_input_tokens = models.BigIntegerField(null=True)
     output_tokens = models.BigIntegerField(null=True)
 
-    class Meta:
+    class Meta(Concluded.Meta):
         db_table = "tracebudget_modelcall"
 
 
-class ToolCall(DayPartitioned):
-    """One tool call, narrow, for figures over many requests."""
+class ToolCall(Concluded):
+    """One tool call."""
 
-    position = models.IntegerField()
-    app = models.ForeignKey(App, models.DO_NOTHING, db_constraint=False, db_index=False)
-    started_at = models.DateTimeField()
     turn = models.IntegerField(null=True)
     name = models.TextField()
     is_error = models.BooleanField()
@@ -264,38 +316,32 @@ class ToolCall(DayPartitioned):
     duration_ns = models.BigIntegerField()
     critical_ns = models.BigIntegerField()
 
-    class Meta:
+    class Meta(Concluded.Meta):
         db_table = "tracebudget_toolcall"
 
 
-class Breach(DayPartitioned):
+class Breach(Concluded):
     """One request over one limit."""
 
-    position = models.IntegerField()
-    app = models.ForeignKey(App, models.DO_NOTHING, db_constraint=False, db_index=False)
-    started_at = models.DateTimeField()
     metric = models.TextField()
     limit = models.BigIntegerField()
     value = models.BigIntegerField()
     span_id = models.CharField(max_length=16, null=True)
 
-    class Meta:
+    class Meta(Concluded.Meta):
         db_table = "tracebudget_breach"
 
 
-class Finding(DayPartitioned):
-    """One diagnosis of one request, for counting over many."""
+class Finding(Concluded):
+    """One diagnosis of one request."""
 
-    position = models.IntegerField()
-    app = models.ForeignKey(App, models.DO_NOTHING, db_constraint=False, db_index=False)
-    started_at = models.DateTimeField()
     code = models.TextField()
     kind = models.CharField(max_length=12)
     severity = models.CharField(max_length=8)
     turn = models.IntegerField(null=True)
     saving_ns = models.BigIntegerField(null=True)
 
-    class Meta:
+    class Meta(Concluded.Meta):
         db_table = "tracebudget_finding"
 
 
@@ -424,7 +470,7 @@ class DeliveryState(models.TextChoices):
 class Delivery(models.Model):
     """One message to one channel: the outbox. Without an event it is a test.
 
-    `next_try_at` is the queue, as `Trace.analyze_after` is: due when it is in the past, claimed by
+    `next_try_at` is the queue, as `Due.due_at` is: due when it is in the past, claimed by
     moving it forward, null when there is nothing to do. The id goes out with every try, so that a
     reader can tell a repeat.
     """

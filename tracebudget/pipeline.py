@@ -38,7 +38,7 @@ def analyze_due(clock: Clock) -> int:
     """Analyse what is due until nothing is or the time slice is used up; how many traces."""
     done, until = 0, clock() + timedelta(seconds=settings.ANALYZE_SLICE_SECONDS)
     while clock() < until:
-        claims = store.claim_due(now=clock(), limit=settings.ANALYZE_BATCH)
+        claims = store.claim_due(now=clock())
         if not claims:
             break
         _work_off(claims, clock)

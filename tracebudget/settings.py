@@ -311,6 +311,8 @@ QUIET_WITHOUT_ROOT_SECONDS = env_int("TRACEBUDGET_QUIET_WITHOUT_ROOT_SECONDS", 1
 # A trace that never falls quiet is analysed at least this often.
 QUIET_CAP_SECONDS = env_int("TRACEBUDGET_QUIET_CAP_SECONDS", 30)
 # A claimed trace is due again after this: a killed worker's traces wait no longer (goal: 30 s).
+# A trace that holds so many takes no more: each analysis reads all of them, 3 s and 300 MB here.
+MAX_TRACE_SPANS = env_int("TRACEBUDGET_MAX_TRACE_SPANS", 50_000)
 LEASE_SECONDS = env_int("TRACEBUDGET_LEASE_SECONDS", 20)
 # Analyses that fail or never return before a trace is left alone until new spans arrive.
 MAX_ATTEMPTS = env_int("TRACEBUDGET_MAX_ATTEMPTS", 5)
@@ -320,3 +322,5 @@ ANALYZE_BATCH = env_int("TRACEBUDGET_ANALYZE_BATCH", 50)
 ANALYZE_SLICE_SECONDS = env_int("TRACEBUDGET_ANALYZE_SLICE_SECONDS", 10)
 # New budgets are applied to so many of an app's latest requests: those that people look at next.
 JUDGE_AGAIN_REQUESTS = env_int("TRACEBUDGET_JUDGE_AGAIN_REQUESTS", 1_000)
+# And their spans, about: one app's monsters must not keep a worker from the others' requests.
+ANALYZE_BATCH_SPANS = env_int("TRACEBUDGET_ANALYZE_BATCH_SPANS", 10_000)

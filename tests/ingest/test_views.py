@@ -290,7 +290,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_spans(
     settings.KEY_CACHE_SECONDS = 60
     exporter.send(BODY, PROTOBUF)
     many = b"".join(otlp.recorded(otlp.two_turns) for _ in range(20))
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(6):
         assert exporter.send(many, PROTOBUF).status_code == 200
     assert len(stored_spans()) == 5 + 100
 

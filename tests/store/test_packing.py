@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.store.spans import span, two_turns
 from tracebudget.core.span import Event, Link, Span
-from tracebudget.packing import compress, decompress, pack_spans, unpack_spans
+from tracebudget.packing import (
+    DICTIONARIES,
+    DICTIONARY,
+    compress,
+    decompress,
+    pack_spans,
+    unpack_spans,
+)
 
 text = st.text(st.characters(codec="utf-8"), max_size=20)
 int64 = st.integers(-(2**63), 2**63 - 1)
@@ -79,3 +88,27 @@ def test_a_format_of_the_future_is_refused() -> None:
     _, *rest = orjson.loads(pack_spans([span()]))
     with pytest.raises(ValueError, match="format 2"):
         unpack_spans(orjson.dumps([2, *rest]))
+
+
+def test_rows_of_any_dictionary_and_of_none_are_read() -> None:
+    data = pack_spans(two_turns())
+    assert decompress(zstandard.compress(data)) == data
+    assert decompress(compress(data)) == data
+    assert zstandard.get_frame_parameters(compress(data)).dict_id == DICTIONARY
+
+
+def test_every_dictionary_has_the_number_that_it_is_called_by() -> None:
+    for path in DICTIONARIES.iterdir():
+        assert zstandard.ZstdCompressionDict(path.read_bytes()).dict_id() == int(path.name)
+
+
+def test_the_dictionary_pays() -> None:
+    """It holds names that repeat from trace to trace, and a small trace is mostly names."""
+    data = pack_spans(two_turns())
+    assert len(compress(data)) < 0.7 * len(zstandard.compress(data))
+
+
+def test_threads_share_no_compressor() -> None:
+    data = [pack_spans(two_turns(name=f"span {number}")) for number in range(100)]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda one: decompress(compress(one)), data * 5)) == data * 5

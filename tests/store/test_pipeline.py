@@ -60,8 +60,8 @@ def test_the_worked_example_fills_the_summary(project: models.Project) -> None:
         "complete",
         "s-1",
     )
-    assert (trace.analyzed_at, trace.analyze_after) == (LATER, None)
-    assert (trace.attempts, trace.failure, trace.has_error) == (0, "", False)
+    assert (trace.analyzed_at, trace.failure, trace.has_error) == (LATER, "", False)
+    assert not models.Due.objects.exists()
     assert trace.end_to_end_ns == 461_000_000
     assert (trace.prefill_ns, trace.decode_ns) == (120_000_000, 152_000_000)
     assert (trace.tool_ns, trace.framework_ns, trace.wait_ns) == (184_000_000, 5_000_000, 0)
@@ -128,12 +128,12 @@ def test_an_analysis_with_old_budgets_is_dropped(project: models.Project) -> Non
     trace = analyzed(project, two_turns())
     assert trace.app is not None
     store.judge_again(trace.app, now=LATER)
-    (claim,) = store.claim_due(now=LATER, limit=1)
+    (claim,) = store.claim_due(now=LATER)
     store.judge_again(trace.app, now=LATER)
     result = Analyzed(claim, conclude(analyze(two_turns()).document()))
     store.save_analyses([result], now=LATER)
-    trace.refresh_from_db()
-    assert trace.analyze_after == LATER
+    assert models.Due.objects.get(trace=trace).due_at == LATER
+    assert trace.breached == []
 
 
 def moved(spans: list[Span], hours: int) -> list[Span]:
@@ -162,13 +162,13 @@ def test_late_spans_are_analysed_with_the_early_ones(project: models.Project) ->
 
 def test_a_result_of_an_old_revision_is_dropped(project: models.Project) -> None:
     arrive(project, [span(1)])
-    (claim,) = store.claim_due(now=LATER, limit=1)
-    due = arrive(project, [span(2, parent=1)], LATER).analyze_after
+    (claim,) = store.claim_due(now=LATER)
+    due = arrive(project, [span(2, parent=1)], LATER).due.due_at
     result = Analyzed(claim, conclude(analyze([span(1)]).document()))
     store.save_analyses([result], now=LATER)
     trace = models.Trace.objects.get()
     assert trace.analyzed_at is None
-    assert trace.analyze_after == due
+    assert trace.due.due_at == due
     assert not models.Analysis.objects.exists()
 
 
@@ -176,8 +176,8 @@ def test_two_workers_with_one_revision_leave_one_result(project: models.Project)
     """The first was slower than its lease; both results are the same, and one is kept."""
     spans = two_turns()
     arrive(project, spans)
-    (first,) = store.claim_due(now=LATER, limit=1)
-    (second,) = store.claim_due(now=LATER + 60 * SECOND, limit=1)
+    (first,) = store.claim_due(now=LATER)
+    (second,) = store.claim_due(now=LATER + 60 * SECOND)
     for claim in (second, first):
         result = Analyzed(claim, conclude(analyze(spans).document()))
         store.save_analyses([result], now=LATER)
@@ -253,8 +253,9 @@ def test_a_fault_that_passes_is_forgotten(
         pipeline.analyze_due(at(LATER))
     pipeline.analyze_due(at(LATER + 60 * SECOND))
     trace.refresh_from_db()
-    assert (trace.failure, trace.attempts) == ("", 0)
+    assert trace.failure == ""
     assert trace.analyzed_at is not None
+    assert not models.Due.objects.exists()
 
 
 class WorkerKilledError(BaseException):
@@ -283,7 +284,7 @@ def test_a_trace_that_kills_its_worker_takes_nobody_with_it_and_is_given_up(
     assert models.Analysis.objects.filter(trace__in=good).count() == 2
     bad.refresh_from_db()
     assert bad.failure == pipeline.GIVEN_UP
-    assert bad.analyze_after is None
+    assert not models.Due.objects.exists()
 
 
 def test_a_value_that_the_database_refuses_fails_its_own_trace_only(
@@ -339,5 +340,5 @@ def test_statements_do_not_grow_with_the_batch(
     pipeline.analyze_due(at(LATER))
     for _ in range(20):
         store.store_spans(project, two_turns(), now=NOW)
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(13):
         assert pipeline.analyze_due(at(LATER)) == 20

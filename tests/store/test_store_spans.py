@@ -15,14 +15,14 @@ from pytest_django import Settings
 from tests.store.spans import NOW, span
 from tracebudget import models, partition, store
 from tracebudget.core.span import FLAG_HAS_IS_REMOTE, FLAG_IS_REMOTE, Span
-from tracebudget.store import Arrival, due_at
+from tracebudget.store.arrival import CHUNK_BYTES, Arrival, due_at
 
 SECOND = timedelta(seconds=1)
 
 
 def stored(project: models.Project) -> list[Span]:
     batches = models.SpanBatch.objects.filter(trace__project=project)
-    found = store.unpack_batches(bytes(batch.payload) for batch in batches)
+    found = store.unpack_batches(batch.payload for batch in batches)
     return sorted(found, key=lambda one: (one.trace_id, one.span_id))
 
 
@@ -62,6 +62,29 @@ def test_only_traces_with_something_new_change(project: models.Project) -> None:
     assert list(revisions) == [(1, NOW), (2, NOW + SECOND)]
 
 
+@pytest.mark.parametrize("size", [10, 1_000, 1_990, 3_000, 20_000])
+def test_a_payload_is_cut_where_postgres_cuts(project: models.Project, size: int) -> None:
+    """What fills whole chunks is the head; of the head no byte lies in a chunk that is not full."""
+    text = random.Random(size).randbytes(size).hex()
+    spans = [span(attributes={"text": text})]
+    store.store_spans(project, spans, now=NOW)
+    batch = models.SpanBatch.objects.get()
+    assert len(batch.head) % CHUNK_BYTES == 0
+    assert len(batch.tail) < CHUNK_BYTES
+    assert stored(project) == spans
+    assert chunk_sizes(batch) <= {CHUNK_BYTES}
+
+
+def chunk_sizes(batch: models.SpanBatch) -> set[int]:
+    """Of the chunks that Postgres made of the rows of the batch's day."""
+    with connection.cursor() as cursor:
+        name = partition.partition_name("tracebudget_spanbatch", batch.day)
+        cursor.execute("SELECT reltoastrelid::regclass FROM pg_class WHERE relname = %s", [name])
+        (toast,) = cursor.fetchone()
+        cursor.execute(f"SELECT octet_length(chunk_data) FROM {toast}")  # noqa: S608 (ours)
+        return {size for (size,) in cursor.fetchall()}
+
+
 def test_two_contents_of_one_span_are_both_kept(project: models.Project) -> None:
     first, second = span(1), span(1, name="other")
     for one in (first, second):
@@ -89,6 +112,43 @@ def test_projects_do_not_see_each_other(project: models.Project) -> None:
     store.store_spans(project, [span(1)], now=NOW)
     store.store_spans(other, [span(1), span(2)], now=NOW)
     assert (len(stored(project)), len(stored(other))) == (1, 2)
+
+
+def test_a_full_trace_refuses_more_and_says_so(project: models.Project, settings: Settings) -> None:
+    settings.MAX_TRACE_SPANS = 2
+    first, late = [span(1), span(2, parent=1)], [span(3, parent=1)]
+    beside = span(1, trace=2)
+    assert store.store_spans(project, first, now=NOW) == 0
+    assert store.store_spans(project, [*late, beside], now=NOW + SECOND) == 1
+    assert store.store_spans(project, first, now=NOW + SECOND) == 0  # sent again, not refused
+    full = models.Trace.objects.get(trace_id=UUID(int=1))
+    assert (full.span_count, full.refused_span_count, full.revision) == (2, 1, 1)
+    assert stored(project) == [*first, beside]
+
+
+def test_a_trace_that_retention_deletes_meanwhile_is_stored_by_a_second_try(
+    project: models.Project,
+) -> None:
+    """The row goes between making sure that it is there and locking it."""
+    first, second = span(1), span(2, parent=1)
+    store.store_spans(project, [first], now=NOW)
+    with connection.cursor() as cursor:
+        cursor.execute(VANISH_ONCE)
+    store.store_spans(project, [second], now=NOW + SECOND)
+    assert stored(project) == [first, second]
+
+
+VANISH_ONCE = """
+CREATE SEQUENCE tries;
+CREATE FUNCTION vanish_once() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF nextval('tries') = 1 THEN
+        DELETE FROM tracebudget_trace;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER vanish_once AFTER INSERT ON tracebudget_trace EXECUTE FUNCTION vanish_once();
+"""
 
 
 @pytest.mark.django_db(transaction=True)
@@ -126,12 +186,13 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-CREATE TRIGGER fail_once BEFORE UPDATE ON tracebudget_trace EXECUTE FUNCTION fail_once();
+CREATE TRIGGER fail_once BEFORE INSERT ON tracebudget_trace EXECUTE FUNCTION fail_once();
 """
 
 
 def fail(code: str, times: int) -> None:
     """Let Postgres end the next `times` store transactions with an error."""
+    partition.create(NOW.date())
     with connection.cursor() as cursor:
         cursor.execute(FAIL_ONCE.format(code=code, times=times))
 
@@ -175,7 +236,7 @@ def arrival(
 
     first_seen = NOW - seen * SECOND
     analyzed_at = at(None if analyzed is None else -analyzed)
-    return Arrival(1, UUID(int=1), NOW.date(), 1, first_seen, analyzed_at, at(pending), state)
+    return Arrival(1, UUID(int=1), NOW.date(), 1, 1, first_seen, analyzed_at, state, at(pending))
 
 
 @pytest.mark.parametrize(
@@ -210,13 +271,11 @@ def test_a_trace_is_due_once_it_falls_quiet(row: Arrival, has_root: bool, second
 def test_a_remote_parent_counts_as_root(project: models.Project) -> None:
     remote = span(2, parent=1, flags=FLAG_HAS_IS_REMOTE | FLAG_IS_REMOTE)
     store.store_spans(project, [remote], now=NOW)
-    assert models.Trace.objects.get().analyze_after == NOW + 2 * SECOND
+    assert models.Due.objects.get().due_at == NOW + 2 * SECOND
 
 
 def test_new_spans_give_a_failed_trace_another_chance(project: models.Project) -> None:
     store.store_spans(project, [span(1)], now=NOW)
-    models.Trace.objects.update(attempts=5, analyze_after=None, failure="broken")
+    models.Due.objects.update(attempts=5)
     store.store_spans(project, [span(2, parent=1)], now=NOW)
-    trace = models.Trace.objects.get()
-    assert trace.attempts == 0
-    assert trace.analyze_after is not None
+    assert models.Due.objects.get().attempts == 0

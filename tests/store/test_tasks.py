@@ -50,10 +50,10 @@ def test_what_a_killed_worker_had_claimed_is_analysed_by_the_next(
     store.store_spans(project, spans, now=a_minute_ago)
     worker = run_program(programs.worker())
     tasks.analyze_due.delay()
-    wait_until(lambda: models.Trace.objects.filter(attempts__gt=0).exists())
+    claimed = models.Due.objects.filter(attempts__gt=0)
+    wait_until(claimed.exists)
     kill_group(worker)
-    unfinished = models.Trace.objects.filter(attempts__gt=0, analyzed_at__isnull=True)
-    unfinished.update(analyze_after=timezone.now())  # as if the lease had passed
+    claimed.update(due_at=timezone.now())  # as if the lease had passed
     run_program(programs.worker())
     tasks.analyze_due.delay()
     wait_until(all_analyzed)

@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tracebudget", "0002_summary_of_budgets"),
+        ("tracebudget", "0005_payload_in_two"),
     ]
 
     operations = [

@@ -290,12 +290,9 @@ def names(project: models.Project, app: models.App | None = None) -> Names:
 
 
 def find_trace(project: models.Project, trace_id: UUID) -> models.Trace | None:
-    """One query, its app with it."""
-    return (
-        models.Trace.objects.filter(project=project, trace_id=trace_id)
-        .select_related("app")
-        .first()
-    )
+    """One query, its app and its place in the queue with it."""
+    found = models.Trace.objects.filter(project=project, trace_id=trace_id)
+    return found.select_related("app", "due").first()
 
 
 def document_text(trace: models.Trace) -> bytes | None:
@@ -316,7 +313,7 @@ def spans(trace: models.Trace) -> list[Span]:
     batches = models.SpanBatch.objects.filter(day=trace.day, trace=trace)
     unique = {
         (span.span_id, span.service, span.kind, span.end_ns): span
-        for payload in batches.values_list("payload", flat=True)
-        for span in unpack_spans(decompress(bytes(payload)))
+        for batch in batches
+        for span in unpack_spans(decompress(batch.payload))
     }
     return sorted(unique.values(), key=lambda s: (s.start_ns, -s.end_ns, s.span_id))
