@@ -237,6 +237,7 @@ class Rows {
     row.dataset.facts = title.textContent.trim();
     row.querySelector(".name").setAttribute("aria-description", row.dataset.facts);
     title.remove();
+    row.querySelector("svg").setAttribute("aria-hidden", "true");
     if (row.classList.contains("turn") || row.classList.contains("run")) this.addButton(row);
   }
 
@@ -561,6 +562,7 @@ class Waterfall {
 
   onClosed() {
     const row = this.root.querySelector(".row.chosen");
+    this.drawer.querySelector(".body").replaceChildren();
     this.choose(null);
     history.replaceState(null, "", this.root.dataset.page);
     row?.querySelector(".name").focus({ preventScroll: true });

@@ -16,7 +16,7 @@ def test_used_link_says_so_and_leads_to_the_password_form(
     link = product.manage("sign_in_link").stdout.strip()
     first = browser.new_context().new_page()
     first.goto(link)
-    assert first.url == f"{product.url}/"
+    assert first.url == f"{product.url}/p/default/"
 
     second = browser.new_context().new_page()
     second.goto(link)
