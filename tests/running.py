@@ -62,11 +62,11 @@ class RunningUp:
         ports = {name: str(port) for name, port in self.ports.items()}
         return inherited | ports | self.settings
 
-    def start(self) -> None:
+    def start(self, *options: str) -> None:
         """Start, and return at once."""
         self.lines.clear()
         self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "up", "--no-demo"],
+            [sys.executable, "manage.py", "up", *options],
             cwd=ROOT,
             env=self.environment(),
             stdout=subprocess.PIPE,
@@ -76,7 +76,8 @@ class RunningUp:
         threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True).start()
 
     def start_and_wait(self) -> None:
-        self.start()
+        """Start without demo data, and wait until it is ready."""
+        self.start("--no-demo")
         self.wait_for(f"ready: {self.url}")
 
     def wait_for(self, text: str) -> None:

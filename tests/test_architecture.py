@@ -49,6 +49,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "tasks": ("pipeline", "store", "partition", "alerts.dispatch"),
     "alerts": ("models", "core", "wording"),
     "runtime": ("models", "keys", "partition", "sign_in", "celery"),
+    # made-up traffic
+    "demo": ("core.span", "core.budget", "core.declared"),
+    "demo.project": ("demo", "models", "keys"),
     # edges
     "ingest": ("core.span", "core.dialects", "core.content", "store", "models", "keys"),
     "web": (
@@ -57,7 +60,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "management": (
         "core", "ingest.otlp", "ingest.errors", "ingest.intake", "pipeline", "store", "models",
-        "keys", "partition", "sign_in", "runtime", "budget_file", "summary",
+        "keys", "partition", "sign_in", "runtime", "budget_file", "summary", "demo",
     ),
     # what Django and Celery load by name
     "migrations": ("models", "partition"),
@@ -77,7 +80,7 @@ ONLY_FOR = {
     "kombu": ("beat", "runtime"),
     "google": ("ingest",),
     "grpc": ("ingest",),
-    "opentelemetry": ("ingest", "management"),
+    "opentelemetry": ("ingest", "management", "demo"),
     "granian": (),  # started, never imported
     "plotly": (),  # its file is served, its Python is for tests
 }

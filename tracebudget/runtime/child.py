@@ -30,6 +30,7 @@ class Command:
     user: str = ""
     stop_signal: signal.Signals = signal.SIGTERM
     orphan_signal: signal.Signals = signal.SIGKILL
+    restarts: bool = True  # when it ends; a program that does one thing does not
 
 
 def start(

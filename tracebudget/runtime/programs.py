@@ -38,6 +38,11 @@ def beat() -> Command:
     return Command("beat", (*CELERY, "beat", "--pidfile="))
 
 
+def demo() -> Command:
+    """Fills the project `demo`, and ends."""
+    return Command("demo", (sys.executable, "manage.py", "demo"), restarts=False)
+
+
 def _granian(name: str, module: str, *, port: int, processes: int) -> Command:
     options = {
         "interface": "wsgi",

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from contextlib import closing
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
 from typing import IO
 
 from django.conf import settings
@@ -18,11 +15,12 @@ from kombu.exceptions import OperationalError as BrokerError
 from tracebudget import partition
 from tracebudget.celery import app as celery_app
 from tracebudget.runtime import postgres, programs, valkey
-from tracebudget.runtime.addresses import listens, local_authority, require_free_port
+from tracebudget.runtime.addresses import listens, require_free_port
 from tracebudget.runtime.data_dir import locked, make_secret
 from tracebudget.runtime.errors import StartError
 from tracebudget.runtime.first_start import announcement, make_first_project, update_addresses
 from tracebudget.runtime.log import MergedLog
+from tracebudget.runtime.readiness import is_ready
 from tracebudget.runtime.sockets import make_socket_directory
 from tracebudget.runtime.supervisor import Supervisor
 
@@ -31,8 +29,11 @@ PROGRAM_GRACE_SECONDS, SERVER_GRACE_SECONDS = 3.3, 1.5
 POSTGRES_START_SECONDS = 120  # after a crash it first replays its log
 
 
-def run(stream: IO[str]) -> None:
-    """Start everything and keep it running until KeyboardInterrupt. StartError says why not."""
+def run(stream: IO[str], *, with_demo: bool) -> None:
+    """Start everything and keep it running until KeyboardInterrupt. StartError says why not.
+
+    `with_demo`: an empty database gets demo data once all is ready.
+    """
     log = MergedLog(stream, as_json=settings.LOG_FORMAT == "json")
     with locked(settings.DATA_DIR) as lock:
         make_secret(settings.SECRET_KEY_FILE)
@@ -51,6 +52,8 @@ def run(stream: IO[str]) -> None:
             )
             supervisor.watch(until=_all_ready())
             log.announce(announcement(settings.CREDENTIALS_FILE, is_first=is_first))
+            if is_first and with_demo:
+                supervisor.start(programs.demo(), grace=PROGRAM_GRACE_SECONDS)
             supervisor.watch()
         finally:
             _ignore_signals()  # a second Ctrl-C must not interrupt the stop
@@ -101,8 +104,8 @@ def _prepare_database(log: MergedLog) -> bool:
 def _all_ready() -> Callable[[], bool]:
     """A check that turns true once every program has answered."""
     waiting = [
-        lambda: _is_ready(settings.PORT),
-        lambda: _is_ready(settings.OTLP_PORT),
+        lambda: is_ready(settings.PORT),
+        lambda: is_ready(settings.OTLP_PORT),
         lambda: listens(settings.HOST, settings.GRPC_PORT),
         _worker_answers,
     ]
@@ -113,15 +116,6 @@ def _all_ready() -> Callable[[], bool]:
         return not waiting
 
     return all_ready
-
-
-def _is_ready(port: int) -> bool:
-    with closing(HTTPConnection(local_authority(settings.HOST, port), timeout=1)) as probe:
-        try:
-            probe.request("GET", "/readyz")
-            return probe.getresponse().status == HTTPStatus.OK
-        except (OSError, HTTPException):
-            return False
 
 
 def _worker_answers() -> bool:

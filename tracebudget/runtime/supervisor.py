@@ -42,6 +42,13 @@ class Child:
             for line in output:
                 self._log.write(self.command.name, line.decode(errors="replace").rstrip())
 
+    def is_done(self) -> bool:
+        """It has ended, and that was all it had to do."""
+        if self.command.restarts or self.process.poll() is None:
+            return False
+        kill_group(self.process)
+        return True
+
     def revive(self) -> None:
         """Start the process again if it ended: not at once, and ever later if it keeps ending."""
         now = time.monotonic()
@@ -91,6 +98,8 @@ class Supervisor:
     def watch(self, *, until: Callable[[], bool] = lambda: False) -> None:
         """Restart what ends until `until` is true; without it, until an exception (Ctrl-C)."""
         while not until():
+            for layer, _ in self._layers:
+                layer[:] = [child for child in layer if not child.is_done()]
             for child in self._children():
                 child.revive()
             time.sleep(POLL_SECONDS)

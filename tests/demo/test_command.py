@@ -1,0 +1,106 @@
+"""`manage.py demo` in the whole product: a first start fills it, one command empties it."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.cookiejar import CookieJar
+from pathlib import Path
+
+import pytest
+
+from tests.demo.conftest import Seen
+from tests.running import RunningUp
+from tracebudget.demo import coding, nightly, support
+from tracebudget.wording import finding_title
+
+FULL_WITHIN_SECONDS = 120  # what we promise of a first start on two cores
+# These two need to know what is usual in an app, which the product does not compute yet.
+NEED_A_PROFILE = {"slow_first_token", "oversized_model"}
+
+
+class Reader:
+    """Somebody who came by the sign-in link."""
+
+    def __init__(self, up: RunningUp) -> None:
+        self.up = up
+        cookies = urllib.request.HTTPCookieProcessor(CookieJar())
+        self.opener = urllib.request.build_opener(cookies, urllib.request.ProxyHandler({}))
+        self.read(up.credentials["sign_in_url"])
+
+    def read(self, address: str) -> str:
+        url = address if address.startswith("http") else self.up.url + address
+        with self.opener.open(url, timeout=20) as answer:
+            text: str = answer.read().decode()
+        return text
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[RunningUp]:
+    """A first start as `make run` does it, its demo analysed."""
+    with tempfile.TemporaryDirectory(prefix="tb-demo-") as directory:
+        running = RunningUp(Path(directory))
+        try:
+            started = time.monotonic()
+            running.start()
+            running.wait_for("ready: ")
+            running.wait_for("Look at ")
+            assert time.monotonic() - started < FULL_WITHIN_SECONDS
+            yield running
+        finally:
+            running.stop()
+
+
+@pytest.fixture(scope="module")
+def reader(up: RunningUp) -> Reader:
+    return Reader(up)
+
+
+def test_its_progress_is_shown(up: RunningUp, day: list[Seen]) -> None:
+    total = f"{len(day):,}"
+    assert any(f"[####################] {total} of {total} sent" in line for line in up.lines)
+    assert any(f"[####################] {total} of {total} analysed" in line for line in up.lines)
+
+
+@pytest.mark.parametrize("app", [support.APP, coding.APP, nightly.APP])
+def test_an_apps_page_shows_its_faults_and_no_other(
+    app: str, reader: Reader, day: list[Seen]
+) -> None:
+    planted = [s.request.codes for s in day if s.request.app == app]
+    page = reader.read(f"/p/demo/apps/{app}/?range=all")
+    expected = frozenset().union(*planted) - NEED_A_PROFILE
+    every = frozenset().union(*(seen.request.codes for seen in day))
+    assert {code for code in every if f"finding={code}&" in page} == expected
+    assert all(finding_title(code) in page for code in expected)
+
+
+def test_a_second_day_needs_the_first_one_gone(up: RunningUp) -> None:
+    refused = up.manage("demo")
+    assert refused.returncode != 0
+    assert "manage.py demo --remove" in refused.stderr
+
+
+def test_removing_leaves_nothing_behind(up: RunningUp, reader: Reader, day: list[Seen]) -> None:
+    assert f"Removed {len(day):,} requests." in up.manage("demo", "--remove").stdout
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        reader.read("/p/demo/")
+    assert "There was no demo." in up.manage("demo", "--remove").stdout
+    left = up.manage("shell", "--no-imports", "-c", COUNT_ROWS)
+    assert left.stdout.strip() == "{}", left.stderr
+
+
+COUNT_ROWS = """
+from django.apps import apps
+own = {m: m._default_manager.count() for m in apps.get_app_config("tracebudget").get_models()}
+keep = {"Project", "Membership", "IngestKey", "ApiToken", "SignInLink"}
+print({m.__name__: n for m, n in own.items() if n and m.__name__ not in keep})
+"""
+
+
+def test_a_demo_needs_a_running_product(tmp_path: Path) -> None:
+    alone = RunningUp(tmp_path).manage("demo")
+    assert alone.returncode != 0
+    assert "manage.py up" in alone.stderr
