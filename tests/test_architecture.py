@@ -42,12 +42,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # words
     "wording": ("core", "templatetags.duration"),
     "templatetags": ("core", "wording"),
+    "templatetags.alerts": ("core", "models", "alerts.words", "templatetags.duration"),
     "summary": ("core", "wording", "templatetags.duration"),
     "budget_file": ("core",),
     # use cases, and the shell around them
     "pipeline": ("store", "conclusions", "core", "alerts.dispatch"),
-    "tasks": ("pipeline", "store", "partition", "alerts.dispatch"),
-    "alerts": ("models", "core", "wording"),
+    "tasks": ("pipeline", "store", "partition", "alerts.dispatch", "alerts.watch"),
+    "alerts": ("models", "core", "wording", "templatetags.duration", "packing", "keys"),
     "runtime": ("models", "keys", "partition", "sign_in", "celery"),
     # made-up traffic
     "demo": ("core.span", "core.budget", "core.declared"),
@@ -55,12 +56,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # edges
     "ingest": ("core.span", "core.dialects", "core.content", "store", "models", "keys"),
     "web": (
-        "queries", "store", "core", "wording", "templatetags", "alerts.channel", "models", "keys",
-        "sign_in", "runtime.packages",
+        "queries", "store", "core", "wording", "templatetags", "alerts.channel", "alerts.rule",
+        "alerts.words", "models", "keys", "sign_in", "runtime.packages",
     ),
     "management": (
-        "core", "ingest.otlp", "ingest.errors", "ingest.intake", "pipeline", "store", "models",
-        "keys", "partition", "sign_in", "runtime", "budget_file", "summary", "demo",
+        "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "pipeline",
+        "store", "models", "keys", "partition", "sign_in", "runtime", "budget_file", "summary",
+        "demo",
     ),
     # what Django and Celery load by name
     "migrations": ("models", "partition"),
@@ -76,11 +78,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 
 # Libraries that belong to one side. Others are free, but for the core, which has none.
 ONLY_FOR = {
+    "aiohttp": ("alerts",),
     "celery": ("tasks", "beat", "celery"),
+    "cryptography": ("alerts",),
     "kombu": ("beat", "runtime"),
     "google": ("ingest",),
     "grpc": ("ingest",),
     "opentelemetry": ("ingest", "management", "demo"),
+    "standardwebhooks": ("alerts",),
     "granian": (),  # started, never imported
     "plotly": (),  # its file is served, its Python is for tests
 }

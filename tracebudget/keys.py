@@ -112,19 +112,22 @@ def digest_key() -> bytes:
 @lru_cache(maxsize=1)
 def _read_or_make(path: Path) -> bytes:
     if not path.exists():
-        _make_once(path)
+        make_once(path, secrets.token_bytes(DIGEST_KEY_BYTES))
     key = path.read_bytes()
     if len(key) != DIGEST_KEY_BYTES:
         raise ImproperlyConfigured(f"{path} must hold {DIGEST_KEY_BYTES} bytes. Restore it.")
     return key
 
 
-def _make_once(path: Path) -> None:
-    """Write a draft, then link it to its name: only the first of several processes succeeds."""
+def make_once(path: Path, secret: bytes) -> None:
+    """Keep a new secret in a file, which only we can read, unless there is one already.
+
+    A draft is written, then linked to its name: only the first of several processes succeeds.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(secrets.token_bytes(DIGEST_KEY_BYTES))
+        file.write(secret)
     try:
         os.link(draft, path)
     except FileExistsError:

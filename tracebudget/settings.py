@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -57,6 +58,14 @@ def env_choice(name: str, choices: tuple[str, ...]) -> str:
 def env_list(name: str) -> list[str]:
     """The values between commas."""
     return [word.strip() for word in env_str(name, "").split(",") if word.strip()]
+
+
+def env_networks(name: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Networks like `10.0.0.0/8` between commas."""
+    try:
+        return tuple(ip_network(word) for word in env_list(name))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must list networks: {error}") from None
 
 
 def env_secret(name: str, file: Path | None = None) -> str:
@@ -276,6 +285,22 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 1.0,
         "options": {"expires": 1.0},  # stale when the next one comes, which does the same
     },
+    # A look at every app with budgets. Windows are long: a second's haste would gain nothing.
+    "check_budgets": {
+        "task": "tracebudget.tasks.check_budgets",
+        "schedule": 10.0,
+        "options": {"expires": 10.0},
+    },
+    "deliver_due": {
+        "task": "tracebudget.tasks.deliver_due",
+        "schedule": 1.0,
+        "options": {"expires": 1.0},
+    },
+    "prune": {
+        "task": "tracebudget.tasks.prune",
+        "schedule": 3600.0,
+        "options": {"expires": 3600.0},
+    },
     "create_partitions": {
         "task": "tracebudget.tasks.create_partitions",
         "schedule": 3600.0,
@@ -291,6 +316,8 @@ MAX_BODY_BYTES = env_int("TRACEBUDGET_MAX_BODY_BYTES", 16 * MIB)
 MAX_INFLATED_BYTES = env_int("TRACEBUDGET_MAX_INFLATED_BYTES", 32 * MIB)
 # One attribute value; more is cut and marked. Nobody reads more of a prompt on a page.
 MAX_VALUE_CHARS = env_int("TRACEBUDGET_MAX_VALUE_CHARS", 256 * KIB)
+# A trace that holds so many takes no more: each analysis reads all of them, 3 s and 300 MB here.
+MAX_TRACE_SPANS = env_int("TRACEBUDGET_MAX_TRACE_SPANS", 50_000)
 # A span further ahead of our clock is refused: it would be "the latest" for ever.
 MAX_FUTURE_SECONDS = env_int("TRACEBUDGET_MAX_FUTURE_SECONDS", 24 * 3600)
 # Statement timeout of the store transaction. Exporters give up after 10 s and send again.
@@ -311,16 +338,45 @@ QUIET_WITHOUT_ROOT_SECONDS = env_int("TRACEBUDGET_QUIET_WITHOUT_ROOT_SECONDS", 1
 # A trace that never falls quiet is analysed at least this often.
 QUIET_CAP_SECONDS = env_int("TRACEBUDGET_QUIET_CAP_SECONDS", 30)
 # A claimed trace is due again after this: a killed worker's traces wait no longer (goal: 30 s).
-# A trace that holds so many takes no more: each analysis reads all of them, 3 s and 300 MB here.
-MAX_TRACE_SPANS = env_int("TRACEBUDGET_MAX_TRACE_SPANS", 50_000)
 LEASE_SECONDS = env_int("TRACEBUDGET_LEASE_SECONDS", 20)
 # Analyses that fail or never return before a trace is left alone until new spans arrive.
 MAX_ATTEMPTS = env_int("TRACEBUDGET_MAX_ATTEMPTS", 5)
 # Traces claimed at once: their analyses must end well within the lease.
 ANALYZE_BATCH = env_int("TRACEBUDGET_ANALYZE_BATCH", 50)
+# And their spans, about: one app's monsters must not keep a worker from the others' requests.
+ANALYZE_BATCH_SPANS = env_int("TRACEBUDGET_ANALYZE_BATCH_SPANS", 10_000)
 # How long one run of the task drains the queue before it hands the worker back.
 ANALYZE_SLICE_SECONDS = env_int("TRACEBUDGET_ANALYZE_SLICE_SECONDS", 10)
 # New budgets are applied to so many of an app's latest requests: those that people look at next.
 JUDGE_AGAIN_REQUESTS = env_int("TRACEBUDGET_JUDGE_AGAIN_REQUESTS", 1_000)
-# And their spans, about: one app's monsters must not keep a worker from the others' requests.
-ANALYZE_BATCH_SPANS = env_int("TRACEBUDGET_ANALYZE_BATCH_SPANS", 10_000)
+
+# ---- retention -----------------------------------------------------------------------------------
+
+# A trace goes so many days after its first span came. Room for a month's comparison; 20 MB of disk
+# for each span that arrives a second, all month.
+RETENTION_DAYS = env_int("TRACEBUDGET_RETENTION_DAYS", 30)
+# A first run over a year of data deletes for long; it holds one process of the worker.
+PRUNE_TIME_LIMIT = 3600
+
+# ---- alerts --------------------------------------------------------------------------------------
+
+# Requests of an app that one look reads at most; of a busier app it sees the latest of the hour.
+CHECK_MAX_REQUESTS = env_int("TRACEBUDGET_CHECK_MAX_REQUESTS", 100_000)
+# Fernet keys, the newest first, made on first use: a stolen database alone gives no channel away.
+CHANNEL_KEY_FILE = Path(env_str("TRACEBUDGET_CHANNEL_KEY_FILE", str(DATA_DIR / "channel.key")))
+# Where webhooks may go besides public addresses. Whoever may edit a channel may then call there.
+WEBHOOK_NETWORKS = env_networks("TRACEBUDGET_WEBHOOK_NETWORKS")
+# One try, from the name's look-up to the answer's last byte. It holds a place in the worker.
+DELIVERY_SECONDS = env_int("TRACEBUDGET_DELIVERY_SECONDS", 10)
+# A message that could not be delivered for so long tells old news.
+DELIVERY_HOURS = env_int("TRACEBUDGET_DELIVERY_HOURS", 24)
+
+EMAIL_HOST = env_str("TRACEBUDGET_SMTP_HOST", "")
+EMAIL_PORT = env_int("TRACEBUDGET_SMTP_PORT", 587)
+EMAIL_HOST_USER = env_str("TRACEBUDGET_SMTP_USER", "")
+EMAIL_HOST_PASSWORD = env_secret("TRACEBUDGET_SMTP_PASSWORD")
+SMTP_SECURITY = env_choice("TRACEBUDGET_SMTP_SECURITY", ("starttls", "tls", "none"))
+EMAIL_USE_TLS = SMTP_SECURITY == "starttls"
+EMAIL_USE_SSL = SMTP_SECURITY == "tls"
+EMAIL_TIMEOUT = DELIVERY_SECONDS
+DEFAULT_FROM_EMAIL = env_str("TRACEBUDGET_MAIL_FROM", f"Tracebudget <tracebudget@{url_host(URL)}>")

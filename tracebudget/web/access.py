@@ -5,7 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.core.exceptions import PermissionDenied
 from django.http import Http404
+from django.utils.translation import gettext
 
 from tracebudget import models
 from tracebudget.queries.traces import find_trace
@@ -24,6 +26,18 @@ def project_for(user: Reader, slug: str) -> models.Project:
     if project is None:
         raise Http404(f"no project {slug!r} among the user's")
     return project
+
+
+def is_owner(user: Reader, project: models.Project) -> bool:
+    """Whether a user may change what belongs to the project. One query."""
+    mine = models.Membership.objects.filter(user=user.pk, project=project)
+    return mine.filter(role=models.Role.OWNER).exists()
+
+
+def require_owner(user: Reader, project: models.Project) -> None:
+    """Raises PermissionDenied for a member who is no owner. One query."""
+    if not is_owner(user, project):
+        raise PermissionDenied(gettext("Only owners of the project may change this."))
 
 
 def app_for(project: models.Project, slug: str) -> models.App:

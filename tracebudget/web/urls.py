@@ -2,7 +2,7 @@
 
 from django.urls import include, path, register_converter
 
-from tracebudget.web import api, sign_in, views
+from tracebudget.web import alerts, api, sign_in, views
 from tracebudget.web.converters import SpanId, TraceId
 
 register_converter(TraceId, "trace_id")
@@ -12,6 +12,16 @@ project_pages = [
     path("", views.apps_page, name="apps"),
     path("apps/<slug:app>/", views.app_page, name="app"),
     path("apps/<slug:app>/budgets/", views.budgets_page, name="budgets"),
+    path("apps/<slug:app>/alerts/", alerts.app_alerts_page, name="app_alerts"),
+    path("alerts/", alerts.alerts_page, name="alerts"),
+    path("alerts/<int:alert>/", alerts.alert_page, name="alert"),
+    path("alerts/channels/", alerts.channels_page, name="channels"),
+    path("alerts/channels/<int:channel>/", alerts.channel_page, name="channel"),
+    path(
+        "alerts/channels/<int:channel>/<slug:action>/",
+        alerts.change_channel,
+        name="change_channel",
+    ),
     path("requests/", views.requests_page, name="requests"),
     path("requests/<trace_id:trace_id>/", views.request_page, name="request"),
     path("requests/<trace_id:trace_id>/rows/", views.rows_part, name="request_rows"),
