@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from tracebudget.core.analysis import dumps
 from tracebudget.core.ttft import TtftSource
+from tracebudget.document import dumps
 from tracebudget.packing import compress
 
 Document = dict[str, Any]
@@ -44,10 +44,9 @@ class Conclusions:
 
 def conclude(document: Document) -> Conclusions:
     """Turn the analysis object into rows, so that saving it cannot fail for what is in it."""
-    text = dumps(document).encode("utf-8", "replace")
     return Conclusions(
         app=_cut(document["app"]),
-        document=compress(text),
+        document=compress(dumps(document)),
         summary=_summary(document),
         model_calls=list(_model_calls(document)),
         tool_calls=list(_tool_calls(document)),

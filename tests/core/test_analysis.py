@@ -18,9 +18,10 @@ from tests.core.reading import (
     segments,
     step,
 )
-from tracebudget.core.analysis import analyze, dumps, iso_time
+from tracebudget.core.analysis import analyze, iso_time
 from tracebudget.core.fit import CallFit, Profile
 from tracebudget.core.span import Span
+from tracebudget.document import dumps
 
 # The contract's keys, in its order.
 KEYS = [
@@ -152,13 +153,12 @@ def test_a_steps_critical_time_includes_what_lies_below_it() -> None:
 def test_it_is_json_without_nan(example: list[Span]) -> None:
     text = dumps(document_of(example))
     assert json.loads(text) == document_of(example)
-    assert ": " not in text
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        dumps({"x": float("nan")})
+    assert b": " not in text
+    assert b"NaN" not in dumps({"x": float("nan")})
 
 
 def test_text_stays_readable() -> None:
-    assert dumps({"name": "查询订单"}) == '{"name":"查询订单"}'
+    assert dumps({"name": "查询订单"}) == '{"name":"查询订单"}'.encode()
 
 
 def test_a_project_and_a_profile_are_shown(example: list[Span]) -> None:

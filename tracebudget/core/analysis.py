@@ -6,7 +6,6 @@ profile gives the byte-identical object, whatever the order, batching or repetit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +25,6 @@ from tracebudget.core.tree import Node, build_tree
 from tracebudget.core.ttft import TtftSource
 
 SCHEMA = "tracebudget.analysis/v1"
-ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +86,6 @@ def analyze(spans: Iterable[Span], *, apps: Apps = NO_APPS, project: str = "defa
     report.notes.extend(quality_notes(report))
     findings, triage = find(report, judgements, app.declared)
     return Analysis(project, report, identity, tuple(judgements), findings, triage)
-
-
-def dumps(document: dict[str, Any]) -> str:
-    """The document's canonical text: no blanks, keys as they stand, no NaN."""
-    return ENCODER.encode(document)
 
 
 def iso_time(unix_ns: int) -> str:

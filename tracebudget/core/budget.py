@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tracebudget.core.record import record
+from tracebudget.core.record import plain_members, record
 from tracebudget.core.report import Report, Turn, subtree, union_ns
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.step import StepKind
@@ -18,6 +18,7 @@ from tracebudget.core.ttft import MIN_TPOT_TOKENS, TtftSource, tpot_ns
 TOOL_CALL = "tool_call:"  # followed by the tool's name
 
 
+@plain_members
 class BudgetState(StrEnum):
     WITHIN = "within"
     OVER = "over"

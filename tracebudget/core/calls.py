@@ -26,6 +26,7 @@ LOOK_UP = 16  # ancestors searched for a fact that a dialect writes further up
 
 # Spans that a call or a tool does not reach through: beyond them it is another agent's, or another
 # tool's, work.
+TOOLS = frozenset({StepKind.TOOL_CALL, StepKind.TOOL_SERVER})
 BARRIERS = frozenset({StepKind.TOOL_CALL, StepKind.TOOL_SERVER, StepKind.AGENT, StepKind.WORKFLOW})
 
 
@@ -124,6 +125,10 @@ def join_calls(tree: Tree) -> None:
     exposed: dict[Node, list[Node]] = {}
     for node in reversed(tree.nodes):
         below = [call for child in node.children for call in exposed.pop(child, ())]
+        if node.step is None and node.parent is not None:
+            if below:
+                exposed[node] = below
+            continue
         kind = node.step.kind if node.step else None
         if kind == StepKind.MODEL_CALL:
             exposed[node] = _decide(node, below)
@@ -313,7 +318,7 @@ def join_tools(tree: Tree) -> None:
     call.
     """
     for node in tree.nodes:
-        if node.step is None or node.step.kind not in {StepKind.TOOL_CALL, StepKind.TOOL_SERVER}:
+        if node.step is None or node.step.kind not in TOOLS:
             continue
         outer = _enclosing_tool(node)
         if outer is None:
@@ -322,7 +327,8 @@ def join_tools(tree: Tree) -> None:
             outer.step = _with_inner(outer.step, node.step)
             node.absorbed, node.step = outer, None
     for parent in tree.nodes:
-        _join_tool_twins(parent, tree)
+        if parent.children[1:]:
+            _join_tool_twins(parent, tree)
 
 
 def _enclosing_tool(node: Node) -> Node | None:

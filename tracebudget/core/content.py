@@ -20,13 +20,16 @@ from typing import Any
 
 from tracebudget.core.dialects import recognise
 from tracebudget.core.dialects.facts import (
+    ANSWER,
     LIFTED,
+    PROMPT,
     SpanFacts,
     is_redacted,
     parsed,
-    read_fact,
+    read_value,
     unquoted,
 )
+from tracebudget.core.dialects.table import Candidate
 from tracebudget.core.record import record
 from tracebudget.core.span import Span
 
@@ -36,42 +39,7 @@ MODEL, TOOL = "model_call", "tool_call"  # roles whose content matters
 SPEAKS_FOR = {"stream_log": MODEL}  # a record that carries a call's answer
 TRUTH_ONLY = frozenset({"error"})  # free text of which only the presence is a fact
 
-# Where a model call's prompt stands: as one attribute a message, or as one JSON text with a list of
-# messages.
-PROMPT_PREFIXES = ("llm.input_messages.", "gen_ai.prompt.")
-PROMPT_KEYS = (
-    "gen_ai.input.messages",
-    "ai.prompt.messages",
-    "gen_ai.prompt",
-    "langfuse.observation.input",
-    "mlflow.spanInputs",
-    "request_data",
-    "haystack.agent.step.llm.input",
-    "haystack.component.input",
-    "gcp.vertex.agent.llm_request",
-    "lmnr.span.input",
-    "traceloop.entity.input",
-    "ai.prompt",
-    "input.value",
-)
 MESSAGE_LISTS = ("messages", "contents", "input", "chat_history", "prompt")
-ANSWER_PREFIXES = ("llm.output_messages.", "gen_ai.completion.")
-ANSWER_KEYS = (
-    "gen_ai.output.messages",
-    "ai.response.toolCalls",
-    "gen_ai.completion",
-    "langfuse.observation.output",
-    "mlflow.spanOutputs",
-    "response_data",
-    "haystack.agent.step.llm.output",
-    "haystack.component.output",
-    "gcp.vertex.agent.llm_response",
-    "lmnr.span.output",
-    "traceloop.entity.output",
-    "output.value",
-)
-DETAILS_EVENT = "gen_ai.client.inference.operation.details"
-ANSWER_EVENTS = {"gen_ai.choice": None, DETAILS_EVENT: "gen_ai.output.messages"}
 
 # What the text of a failed tool's error blames. Only its first part is searched: a stack trace
 # or a result may follow.
@@ -120,7 +88,7 @@ class Content:
     def __init__(self, facts: SpanFacts, role: str, *, digest: Fingerprint = fingerprint) -> None:
         self.facts, self.role, self.digest = facts, role, digest
         lifted = facts.span.attributes.get(LIFTED)
-        self.lifted: Mapping[str, Any] | None = lifted if isinstance(lifted, Mapping) else None
+        self.lifted: dict[str, Any] | None = lifted if type(lifted) is dict else None
         self.lender: Content | None = None  # of another span that describes the same call
 
     @cached_property
@@ -130,7 +98,7 @@ class Content:
             lifted = self.lifted.get("prompt")
             own = tuple(lifted) if lifted is not None else None
         else:
-            own = _prompt(self.facts.span, self.digest) if self.role == MODEL else None
+            own = _prompt(self.facts, self.digest) if self.role == MODEL else None
         return self.lender.prompt if own is None and self.lender is not None else own
 
     @cached_property
@@ -140,7 +108,7 @@ class Content:
             rows = self.lifted.get("tool_requests")
             own = tuple(ToolRequest(*row) for row in rows) if rows is not None else None
         else:
-            own = _tool_requests(self.facts.span, self.digest) if self.role == MODEL else None
+            own = _tool_requests(self.facts, self.digest) if self.role == MODEL else None
         return self.lender.tool_requests if own is None and self.lender is not None else own
 
     @cached_property
@@ -216,44 +184,49 @@ def _hidden_facts(facts: SpanFacts) -> dict[str, list[Any]]:
     found = {}
     for name, candidates in facts.present.items():
         hidden = [c for c in candidates if c.source == "json" or c.key in TRUTH_ONLY]
-        fact = read_fact(facts.span, hidden) if hidden else None
-        if fact is None:
+        read = ((read_value(facts.span, c), c) for c in hidden)
+        value, source = next((pair for pair in read if pair[0] is not None), (None, None))
+        if source is None:
             continue
-        value = True if fact.where in TRUTH_ONLY else fact.value
+        value = True if source.key in TRUTH_ONLY else value
         if isinstance(value, bool | int | float) or (
             isinstance(value, str) and len(value) <= MAX_FACT_CHARS
         ):
-            found[name] = [value, fact.where]
+            found[name] = [value, source.key]
     return found
 
 
 # --- prompts ------------------------------------------------------------------------------------
 
 
-def _prompt(span: Span, digest: Fingerprint) -> tuple[str, ...] | None:
-    for prefix in PROMPT_PREFIXES:
-        messages = _indexed(span.attributes, prefix)
-        if messages:
-            return _chain(
-                [json.dumps(message, sort_keys=True, default=str) for message in messages], digest
-            )
-    for key in PROMPT_KEYS:
-        value = span.attributes.get(key)
-        if value not in (None, "") and not is_redacted(value):
-            return _chain(_messages(unquoted(value)), digest)
-    for event in reversed(span.events):
-        value = event.attributes.get("gen_ai.input.messages")
-        if event.name == DETAILS_EVENT and value not in (None, "") and not is_redacted(value):
-            return _chain(_messages(unquoted(value)), digest)
-    events = [
-        e for e in span.events if e.name.startswith("gen_ai.") and e.name.endswith(".message")
-    ]
-    texts = [
+def _prompt(facts: SpanFacts, digest: Fingerprint) -> tuple[str, ...] | None:
+    for place in facts.present.get(PROMPT, ()):
+        texts = _prompt_texts(facts.span, place)
+        if texts:
+            return _chain(texts, digest)
+    return None
+
+
+def _prompt_texts(span: Span, place: Candidate) -> list[str]:
+    """The messages of a prompt, one text each; [] where there is none at this place."""
+    if place.source == "indexed":
+        messages = _indexed(span.attributes, place.key)
+        return [json.dumps(message, sort_keys=True, default=str) for message in messages]
+    if place.source == "attr":
+        return _told_messages(span.attributes[place.key])
+    if place.key:
+        events = [e for e in span.events if e.name == place.event and place.key in e.attributes]
+        return _told_messages(events[-1].attributes[place.key]) if events else []
+    start, end = place.event.split("*")
+    return [
         json.dumps([e.name, *sorted(e.attributes.items())], default=str)
-        for e in events
-        if e.attributes
+        for e in span.events
+        if e.attributes and e.name.startswith(start) and e.name.endswith(end)
     ]
-    return _chain(texts, digest) if texts else None
+
+
+def _told_messages(value: Any) -> list[str]:
+    return [] if value in (None, "") or is_redacted(value) else _messages(unquoted(value))
 
 
 def _messages(value: Any) -> list[str]:
@@ -323,42 +296,44 @@ def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]
 # --- answers: the tools that a model asked for --------------------------------------------------
 
 
-def _tool_requests(span: Span, digest: Fingerprint) -> tuple[ToolRequest, ...] | None:
+def _tool_requests(facts: SpanFacts, digest: Fingerprint) -> tuple[ToolRequest, ...] | None:
     """The tools an answer asked for; () for an answer that asked for none, None where no answer is
     here.
     """
     seen = False
-    for answer in _answers(span):
-        seen = True
-        requests = tuple(_requests_in(answer, digest))
-        if requests:
-            return requests
+    for place in facts.present.get(ANSWER, ()):
+        for answer in _answers(facts.span, place):
+            seen = True
+            requests = tuple(_requests_in(answer, digest))
+            if requests:
+                return requests
     return () if seen else None
 
 
-def _answers(span: Span) -> Iterator[Any]:
-    """Everything in a span that holds the model's answer. What cannot hold a tool call is not
-    parsed: None stands for it.
+def _answers(span: Span, place: Candidate) -> Iterator[Any]:
+    """What a place holds of the model's answer. What cannot hold a tool call is not parsed: None
+    stands for it.
     """
-    for prefix in ANSWER_PREFIXES:
-        messages = _indexed(span.attributes, prefix)
+    if place.source == "indexed":
+        messages = _indexed(span.attributes, place.key)
         if messages:
             asks = any("call" in key for message in messages for key in message)
             yield [_nested(message) for message in messages] if asks else None
-    for key in ANSWER_KEYS:
-        value = span.attributes.get(key)
+    elif place.source == "attr":
+        value = span.attributes[place.key]
         if value not in (None, "") and not is_redacted(value):
             yield parsed(value) if _may_ask(value) else None
+    else:
+        yield from _answer_events(span, place)
+
+
+def _answer_events(span: Span, place: Candidate) -> Iterator[Any]:
     for event in span.events:
-        if event.name in ANSWER_EVENTS and event.attributes:
-            only = ANSWER_EVENTS[event.name]
-            answers = [
-                value
-                for key, value in event.attributes.items()
-                if only in (None, key) and not is_redacted(value)
-            ]
-            if answers:
-                yield [parsed(value) for value in answers]
+        if event.name == place.event:
+            values = [v for k, v in event.attributes.items() if place.key in ("", k)]
+            told = [value for value in values if not is_redacted(value)]
+            if told:
+                yield [parsed(value) for value in told]
 
 
 def _may_ask(value: Any) -> bool:
@@ -458,11 +433,11 @@ def _arguments(facts: SpanFacts, digest: Fingerprint) -> tuple[str, bool | None]
 
 
 def _result(facts: SpanFacts) -> tuple[int, bool] | None:
-    fact = facts.find("tool_result")
-    if fact is None:
+    value = facts.values.get("tool_result")
+    if value is None:
         return None
-    text = _as_text(fact.value)
-    return len(text), "rror" in text and says_error(parsed(fact.value))
+    text = _as_text(value)
+    return len(text), "rror" in text and says_error(parsed(value))
 
 
 def _complaint(facts: SpanFacts) -> str | None:
@@ -483,8 +458,8 @@ def _error_texts(facts: SpanFacts) -> Iterator[str]:
         message = event.attributes.get("exception.message")
         if event.name == "exception" and isinstance(message, str):
             yield message
-    result = facts.find("tool_result")
-    if result is not None and "rror" in (text := _as_text(result.value)[:MAX_ERROR_CHARS]):
+    result = facts.values.get("tool_result")
+    if result is not None and "rror" in (text := _as_text(result)[:MAX_ERROR_CHARS]):
         yield text
 
 

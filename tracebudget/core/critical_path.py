@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from tracebudget.core.step import WORK
@@ -64,15 +65,16 @@ def _clipped(hull: Span | None, node: Node) -> Span | None:
     return (start, end) if start < end else None
 
 
+_by_end = itemgetter(1, 0)
+
+
 class Cover:
     """Picks, from right to left, who covers a stretch. Each interval is looked at once: O(n log n)
     for all stretches.
     """
 
     def __init__(self, intervals: list[tuple[int, int, Node]]) -> None:
-        self.pending = sorted(
-            intervals, key=lambda i: (i[1], i[0])
-        )  # by end; the last is next to open
+        self.pending = sorted(intervals, key=_by_end)  # the last is next to open
         self.open: list[
             tuple[int, int, str, int, Node]
         ] = []  # heap: latest start first, then later end, then id

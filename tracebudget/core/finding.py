@@ -16,6 +16,7 @@ from typing import Any
 
 from tracebudget.core.budget import Judgement
 from tracebudget.core.declared import NOTHING_DECLARED, Declared
+from tracebudget.core.record import plain_members
 from tracebudget.core.report import Report, Turn
 from tracebudget.core.tree import Node, Note
 
@@ -23,17 +24,20 @@ INFO_SHARE, INFO_NS = 0.02, 20_000_000  # a gain below both is worth knowing, no
 CRITICAL_SHARE = 0.25  # a fix that gives back a quarter of the request comes first
 
 
+@plain_members
 class Kind(StrEnum):
     PERFORMANCE = "performance"
     DATA_QUALITY = "data_quality"
 
 
+@plain_members
 class Severity(StrEnum):
     INFO = "info"
     WARNING = "warning"
     CRITICAL = "critical"
 
 
+@plain_members
 class State(StrEnum):
     FOUND = "found"
     CLEAR = "clear"

@@ -1,19 +1,32 @@
-"""`record`: a frozen dataclass whose freezing is checked by mypy, not at run time.
+"""What the core makes many of, made cheaply: records and the members of enums.
 
-Making one frozen object of twenty fields costs 3.2 us, a plain one 0.6 us (measured on CPython
-3.11), and the core makes several for every span. Values that are made once a request are ordinary
-frozen dataclasses.
+Figures: CPython 3.11.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeVar, dataclass_transform
 
 T = TypeVar("T")
+E = TypeVar("E", bound=type[Enum])
 
 
 @dataclass_transform(frozen_default=True)
 def record(cls: type[T]) -> type[T]:
-    """Decorate a class of annotated fields; assigning to one later is a type error."""
+    """Decorate a class of annotated fields; assigning to one later is a type error, which mypy
+    finds and the run time does not: one frozen object of twenty fields costs 3.2 us to make, a
+    plain one 0.6 us. Values that are made once a request are ordinary frozen dataclasses.
+    """
     return dataclass(slots=True)(cls)
+
+
+def plain_members(enum: E) -> E:
+    """Decorate an enum: its members become plain class attributes, as they are from Python 3.12 on.
+    Before, naming one calls a descriptor that is written in Python: 60 ns, and the core names
+    dozens for every span.
+    """
+    for member in enum:
+        type.__setattr__(enum, member.name, member)
+    return enum

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
+from dataclasses import dataclass, field, replace
 
 from tracebudget.core import clock
 from tracebudget.core.calls import read_steps
@@ -22,6 +21,8 @@ from tracebudget.core.tree import Node, Note, Tree
 from tracebudget.core.turn import group_turns, turn_at
 
 SEGMENTS = tuple(SegmentKind)
+PLACE = {segment: place for place, segment in enumerate(SEGMENTS)}
+NOTHING = [0] * len(SEGMENTS)
 
 
 @dataclass(slots=True, eq=False)
@@ -91,26 +92,31 @@ class PathIndex:
     ) -> None:
         self.path = attribution.attribute(slices)
         self.starts = [piece.start for piece in self.path]
-        lengths = [(piece.segment, piece.duration) for piece in self.path]
-        self.sums = {
-            segment: list(accumulate((ns * (kind is segment) for kind, ns in lengths), initial=0))
-            for segment in SEGMENTS
-        }
+        self.sums: list[list[int]] = []  # ns of each segment up to the end of each piece
+        running = [0] * len(SEGMENTS)
+        for piece in self.path:
+            running[PLACE[piece.segment]] += piece.end - piece.start
+            self.sums.append(running.copy())
         self.critical = _subtree_sums(slices, nodes)
+
+    def total(self) -> dict[SegmentKind, int]:
+        """Nanoseconds of each segment."""
+        return dict(zip(SEGMENTS, self.sums[-1] if self.sums else NOTHING, strict=True))
 
     def between(self, start: int, end: int) -> dict[SegmentKind, int]:
         """Nanoseconds of each segment in [start, end)."""
-        return {
-            segment: self._until(segment, end) - self._until(segment, start) for segment in SEGMENTS
-        }
+        rows = zip(SEGMENTS, self._until(start), self._until(end), strict=True)
+        return {segment: after - before for segment, before, after in rows}
 
-    def _until(self, segment: SegmentKind, moment: int) -> int:
+    def _until(self, moment: int) -> list[int]:
         index = bisect_right(self.starts, moment)
         if index == 0:
-            return 0
-        last = self.path[index - 1]
-        inside = max(0, last.end - moment) if last.segment == segment else 0
-        return self.sums[segment][index] - inside
+            return NOTHING
+        last, sums = self.path[index - 1], self.sums[index - 1]
+        if last.end > moment:
+            sums = sums.copy()
+            sums[PLACE[last.segment]] -= last.end - moment
+        return sums
 
 
 def _subtree_sums(slices: Sequence[Slice], nodes: Sequence[Node]) -> dict[Node, int]:
@@ -144,6 +150,7 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
     calls = _of_kind(steps, StepKind.MODEL_CALL)
     turn_of = _turns_of_steps(steps, runs_at, by_run)
     _nest(runs, by_run, turn_of)
+    segments = whole.total()
     return Report(
         tree=tree,
         runs=runs,
@@ -155,9 +162,9 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         good_calls=[call for call in calls if not call.background and not _failed(call)],
         tools=_of_kind(steps, StepKind.TOOL_CALL),
         turn_of=turn_of,
-        segments={segment: sums[-1] for segment, sums in whole.sums.items()},
+        segments=segments,
         critical=whole.critical,
-        busy=_busy(tree, attribution, path),
+        busy=_busy(tree, attribution, segments, path),
         parts=_parts(path, steps),
         profile=profile,
         rehearsals=Rehearsals(tree),
@@ -258,17 +265,14 @@ def _cut_at_turns(
         if run is None:
             out.append((piece, None))
             continue
-        at = piece.start
+        turns, at = by_run[run], piece.start
         while at < piece.end:
             number = turn_at(run, at)
-            is_last = number == len(run.boundaries) - 2
+            is_last = number == len(turns) - 1
             until = piece.end if is_last else min(piece.end, run.boundaries[number + 1])
-            out.append(
-                (
-                    PathSlice(at, until, piece.segment, piece.part, piece.node),
-                    by_run[run][number],
-                )
-            )
+            is_whole = at == piece.start and until == piece.end
+            part = piece if is_whole else replace(piece, start=at, end=until)
+            out.append((part, turns[number]))
             at = until
     return out
 
@@ -325,7 +329,8 @@ def _nest(
 
 def union_ns(spans: Iterable[tuple[int, int]]) -> int:
     """The length of a union of intervals."""
-    total, at = 0, None
+    total: int = 0
+    at: int | None = None
     for start, end in sorted(spans):
         begin = start if at is None else max(start, at)
         total += max(0, end - begin)
@@ -337,30 +342,33 @@ def union_ns(spans: Iterable[tuple[int, int]]) -> int:
 
 
 def _busy(
-    tree: Tree, attribution: Attribution, path: Sequence[tuple[PathSlice, Turn | None]]
+    tree: Tree,
+    attribution: Attribution,
+    critical: dict[SegmentKind, int],
+    path: Sequence[tuple[PathSlice, Turn | None]],
 ) -> dict[SegmentKind, int]:
     """The sum of the steps' own durations: what each spent itself, without the steps below it.
     Spans are clipped to their parents as in the walk; no segment was busy for less than it was
     waited for.
     """
     seen = _clipped_to_parents(tree)
+    owner, root = attribution.owner, tree.root
     below: dict[Node, list[tuple[int, int]]] = {}
-    owners = [
-        node for node in tree.nodes if attribution.owner[node] is node and not node.background
-    ]
+    owners = [node for node in tree.nodes if owner[node] is node and not node.background]
     for node in owners:
-        above = attribution.owner[node.parent] if node.parent is not None else None
-        if node is not tree.root:
-            below.setdefault(above or tree.root, []).append(seen[node])
+        if node is not root:
+            above = owner[node.parent] if node.parent is not None else None
+            below.setdefault(above or root, []).append(seen[node])
     busy = dict.fromkeys(SEGMENTS, 0)
-    for node in owners if tree.root in owners else [tree.root, *owners]:
+    for node in owners if owner[root] is root else [root, *owners]:
         start, end = seen[node]
         _add_busy(busy, node, end - start - union_ns(below.get(node, ())))
-    critical = dict.fromkeys(SEGMENTS, 0)
-    for piece, _ in path:
-        critical[piece.segment] += piece.duration
-        if piece.segment == SegmentKind.WAIT and piece.node is tree.root:
-            busy[SegmentKind.FRAMEWORK] -= piece.duration  # an idle gap is nobody's work
+    if critical[SegmentKind.WAIT]:  # an idle gap is nobody's work
+        busy[SegmentKind.FRAMEWORK] -= sum(
+            piece.duration
+            for piece, _ in path
+            if piece.segment == SegmentKind.WAIT and piece.node is root
+        )
     return {segment: max(busy[segment], critical[segment]) for segment in SEGMENTS}
 
 
@@ -368,9 +376,13 @@ def _clipped_to_parents(tree: Tree) -> dict[Node, tuple[int, int]]:
     """Each span's interval as far as all spans above it contain it."""
     seen: dict[Node, tuple[int, int]] = {}
     for node in tree.nodes:
-        above = seen[node.parent] if node.parent is not None else (node.start, node.end)
-        start = min(max(node.start, above[0]), above[1])
-        seen[node] = (start, max(start, min(node.end, above[1])))
+        start, end = node.start, node.end
+        if node.parent is not None:
+            first, last = seen[node.parent]
+            if start < first or end > last:
+                start = min(max(start, first), last)
+                end = max(start, min(end, last))
+        seen[node] = (start, end)
     return seen
 
 

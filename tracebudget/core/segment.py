@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from tracebudget.core.critical_path import Slice
-from tracebudget.core.record import record
+from tracebudget.core.record import plain_members, record
 from tracebudget.core.run import Run
 from tracebudget.core.span import KIND_CLIENT
 from tracebudget.core.step import StepKind
@@ -22,6 +22,7 @@ from tracebudget.core.tree import Node, Tree
 from tracebudget.core.ttft import TtftSource
 
 
+@plain_members
 class SegmentKind(StrEnum):
     PREFILL = "prefill"
     DECODE = "decode"

@@ -10,12 +10,13 @@ from typing import Any
 from tracebudget.core.content import Content, ToolRequest
 from tracebudget.core.dialects import Reading, common
 from tracebudget.core.dialects.facts import SpanFacts
-from tracebudget.core.record import record
+from tracebudget.core.record import plain_members, record
 from tracebudget.core.span import STATUS_ERROR, Span
 from tracebudget.core.tokens import Tokens, count, read_tokens
 from tracebudget.core.ttft import TtftClaim, claims, nanoseconds
 
 
+@plain_members
 class StepKind(StrEnum):
     """What a span is to the agent (semantics, "Words")."""
 
@@ -46,11 +47,14 @@ WORK = frozenset(
 )
 
 HTTP_STATUS = re.compile(r"[1-5]\d\d")
+HTTP_STATUS_KEYS = ("http.response.status_code", "http.status_code")
 HTTP_ERROR = 400  # and above: the client's or the server's fault
 
 MODEL_KINDS = frozenset({StepKind.MODEL_CALL, StepKind.SERVER_CALL})
 CALLS = MODEL_KINDS | {StepKind.TOOL_CALL, StepKind.TOOL_SERVER}
 KIND_OF_ROLE = {kind.value: kind for kind in StepKind}
+
+FAILED = frozenset({"error", "error_type", "tool_error"})  # facts that only failures have
 
 ASKING = frozenset(
     {"tool_calls", "tool_call", "tool-calls", "tool_use", "function_call", "tool_use_required"}
@@ -174,8 +178,7 @@ def read_step(span: Span, reading: Reading, ancestors: Sequence[Span] = ()) -> S
         call_id=facts.text("tool_call_id") if kind == StepKind.TOOL_CALL else None,
         content=content,
         model=read_model(facts, ancestors) if kind in MODEL_KINDS else None,
-        arguments_refused=kind == StepKind.TOOL_CALL
-        and facts.find("tool_args_invalid") is not None,
+        arguments_refused=kind == StepKind.TOOL_CALL and "tool_args_invalid" in facts.values,
     )
 
 
@@ -215,22 +218,20 @@ def _stripped(name: str, prefix: str, suffix: str) -> str:
 
 def duration_ns(facts: SpanFacts, fact: str) -> int | None:
     """A fact that is a length of time, in ns."""
-    found = facts.find(fact)
-    return nanoseconds(found.value, found.candidate.unit) if found is not None else None
+    value = facts.values.get(fact)
+    return None if value is None else nanoseconds(value, facts.sources[fact].unit)
 
 
 def _moment(facts: SpanFacts, name: str) -> int | None:
     """Unix ns of an event."""
-    found = facts.find(name)
-    return found.value if found is not None and isinstance(found.value, int) else None
+    value = facts.values.get(name)
+    return value if isinstance(value, int) else None
 
 
 def _attempts(facts: SpanFacts) -> int | None:
     """Attempts inside the span: the number of the one that ended it, or resends and the first."""
-    number, resends = facts.find("attempt"), facts.find("resends")
-    if number is not None and (n := count(number.value)) is not None:
-        return n
-    return n + 1 if resends is not None and (n := count(resends.value)) is not None else None
+    number, resends = count(facts.values.get("attempt")), count(facts.values.get("resends"))
+    return number if number is not None or resends is None else resends + 1
 
 
 def _model_name(facts: SpanFacts, ancestors: Sequence[Span]) -> str | None:
@@ -247,7 +248,7 @@ def _model_name(facts: SpanFacts, ancestors: Sequence[Span]) -> str | None:
 
 
 def _provider(facts: SpanFacts) -> str | None:
-    for fact in facts.all("provider"):
+    for fact in facts.all("provider") if "provider" in facts.values else ():
         if isinstance(fact.value, str) and (name := common.provider_name(fact.value)):
             return name
     return None
@@ -257,7 +258,7 @@ def _streamed(facts: SpanFacts, ttft_claims: Sequence[TtftClaim]) -> bool | None
     """The stream flag, under the emitter's own habits; a claim of a first chunk says streamed where
     no flag does.
     """
-    flag, rules = as_bool(facts.find("streaming")), facts.dialect.stream_flag
+    flag, rules = as_bool(facts.values.get("streaming")), facts.dialect.stream_flag
     if (
         flag is None
         and facts.span.scope in rules.absent_means_false
@@ -271,9 +272,8 @@ def _streamed(facts: SpanFacts, ttft_claims: Sequence[TtftClaim]) -> bool | None
     return flag
 
 
-def as_bool(fact: Any) -> bool | None:
+def as_bool(value: Any) -> bool | None:
     """Booleans come as such, or as text from Micrometer."""
-    value = fact.value if fact is not None else None
     if isinstance(value, str):
         return {"true": True, "false": False}.get(value.lower())
     return value if isinstance(value, bool) else None
@@ -281,32 +281,30 @@ def as_bool(fact: Any) -> bool | None:
 
 def _finish_reason(facts: SpanFacts) -> str | None:
     """The first reason, in lower case: a list, a JSON list in a string, or a word."""
-    found = facts.find("finish_reason")
-    value = found.value if found is not None else None
+    value = facts.values.get("finish_reason")
     if isinstance(value, str) and value.startswith("["):
         value = value.strip('[]" ').split('"')[0]
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, list | tuple):
         value = value[0] if value else None
     return value.lower() if isinstance(value, str) and value else None
 
 
 def http_status(facts: SpanFacts) -> int | None:
     """The HTTP status of a step: its dialect's, or that of the HTTP conventions."""
-    found = facts.find("http_status")
-    own = _status(found.value) if found is not None else None
-    return own if own is not None else span_http_status(facts.span)
+    own = facts.values.get("http_status")
+    return _status(own) if own is not None else span_http_status(facts.span)
 
 
 def span_http_status(span: Span) -> int | None:
     """The HTTP status that a span carries under the old or the new key."""
-    attributes = span.attributes
-    new = _status(attributes.get("http.response.status_code"))
-    return new if new is not None else _status(attributes.get("http.status_code"))
+    for key in HTTP_STATUS_KEYS:
+        if key in span.attributes:
+            return _status(span.attributes[key])
+    return None
 
 
 def _status(value: Any) -> int | None:
-    is_status = value is not None and HTTP_STATUS.fullmatch(str(value))
-    return int(value) if is_status else None
+    return int(value) if HTTP_STATUS.fullmatch(str(value)) else None
 
 
 def _is_error(facts: SpanFacts, kind: StepKind, status: int | None) -> bool:
@@ -314,8 +312,8 @@ def _is_error(facts: SpanFacts, kind: StepKind, status: int | None) -> bool:
         return True
     if kind not in CALLS:
         return False
-    success = as_bool(facts.find("success"))
-    return success is False or any(facts.find(n) for n in ("error", "error_type", "tool_error"))
+    values = facts.values
+    return not FAILED.isdisjoint(values) or as_bool(values.get("success")) is False
 
 
 def _error_type(facts: SpanFacts, status: int | None) -> str | None:

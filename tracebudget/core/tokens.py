@@ -13,6 +13,10 @@ from tracebudget.core.dialects.facts import SpanFacts
 from tracebudget.core.dialects.table import Dialect
 from tracebudget.core.record import record
 
+COUNTS = tuple(
+    (name, f"{name}_tokens")
+    for name in ("input", "output", "total", "cache_read", "cache_write", "reasoning")
+)
 ABSURD = 100_000_000  # tokens in one call: a hundred times the longest context window on offer
 
 
@@ -33,14 +37,14 @@ class Tokens:
 def read_tokens(facts: SpanFacts) -> Tokens:
     """The counts of one call in the product's meaning."""
     refused: list[str] = []
-    counts = {}
-    for name in ("input", "output", "total", "cache_read", "cache_write", "reasoning"):
-        fact = facts.find(f"{name}_tokens")
-        counts[name] = count(fact.value) if fact is not None else None
-        if fact is not None and counts[name] is None:
-            refused.append(fact.where)
-        if name == "input":
-            includes_cache = fact.candidate.includes_cache if fact is not None else None
+    counts: dict[str, int | None] = {}
+    for name, fact in COUNTS:
+        value = facts.values.get(fact)
+        counts[name] = count(value) if value is not None else None
+        if value is not None and counts[name] is None:
+            refused.append(facts.sources[fact].where)
+    source = facts.sources.get("input_tokens")
+    includes_cache = source.includes_cache if source is not None else None
     if facts.dialect.zero_cache_is_unknown and not counts["cache_read"]:
         counts["cache_read"] = None
     output = _output(counts)
@@ -55,6 +59,8 @@ def read_tokens(facts: SpanFacts) -> Tokens:
 
 def count(value: Any) -> int | None:
     """A whole number of tokens out of 120, 120.0, "120" or "120.0"; None for anything else."""
+    if type(value) is int:
+        return value if 0 <= value <= ABSURD else None
     if isinstance(value, str):
         try:
             value = float(value)

@@ -15,7 +15,7 @@ from typing import Any
 from tracebudget.core.dialects import PLAIN, Reading
 from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
 from tracebudget.core.step import ModelFacts, Step
-from tracebudget.core.ttft import Ttft
+from tracebudget.core.ttft import NO_TTFT, Ttft
 
 MISSING = "missing span"  # what a placeholder is called
 YEAR_2000_NS = 946_684_800 * 1_000_000_000  # times before it are a wrong unit, or a test
@@ -48,7 +48,7 @@ class Node:
     reading: Reading = PLAIN
     step: Step | None = None
     absorbed: Node | None = None  # this span describes the same call as that one
-    ttft: Ttft = field(default_factory=Ttft)
+    ttft: Ttft = field(default_factory=lambda: NO_TTFT)
     server: Node | None = None  # the inference server's view of this call
     attempt: int = 0
     background: bool = False
@@ -130,8 +130,9 @@ def _list_nodes(tree: Tree) -> None:
     while stack:
         node = stack.pop()
         tree.nodes.append(node)
-        node.children.sort(key=Node.order)
-        stack.extend(reversed(node.children))
+        if node.children:
+            node.children.sort(key=Node.order)
+            stack.extend(reversed(node.children))
 
 
 def ancestors(node: Node) -> Iterable[Node]:
@@ -149,8 +150,11 @@ def _unique(spans: Iterable[Span], notes: list[Note]) -> list[Span]:
     """One span an identity (id, service, kind). Of two contents the one that ends later wins, with
     a note.
     """
+    arrived = list(spans)
+    if len({span.span_id for span in arrived}) == len(arrived):
+        return sorted(arrived, key=_order)
     by_identity: dict[tuple[str, str, int], Span] = {}
-    for span in spans:
+    for span in arrived:
         identity = (span.span_id, span.service, span.kind)
         known = by_identity.get(identity)
         if known is None:
@@ -160,9 +164,11 @@ def _unique(spans: Iterable[Span], notes: list[Note]) -> list[Span]:
             by_identity[identity] = winner
             notes.append(Note("span_conflict", (span.span_id,)))
     notes[:] = _once(notes)
-    return sorted(
-        by_identity.values(), key=lambda s: (s.start_ns, -s.end_ns, s.span_id, s.service, s.kind)
-    )
+    return sorted(by_identity.values(), key=lambda s: (*_order(s), s.service, s.kind))
+
+
+def _order(span: Span) -> tuple[int, int, str]:
+    return span.start_ns, -span.end_ns, span.span_id
 
 
 def _once(notes: Sequence[Note]) -> list[Note]:
@@ -200,6 +206,9 @@ def _parent_of(node: Node, by_id: dict[str, list[Node]]) -> Node | None:
     hangs below the client half, and their children below the half of their own service, the
     server's first.
     """
+    named = by_id.get(node.span.parent_id, [])
+    if len(named) <= 1 and len(by_id[node.id]) == 1:
+        return named[0] if named and named[0] is not node else None
     halves = by_id[node.id]
     if len(halves) > 1 and node.span.kind in {KIND_SERVER, KIND_CONSUMER}:
         client = next(
@@ -207,7 +216,7 @@ def _parent_of(node: Node, by_id: dict[str, list[Node]]) -> Node | None:
         )
         if client is not None:
             return client
-    candidates = [other for other in by_id.get(node.span.parent_id, ()) if other is not node]
+    candidates = [other for other in named if other is not node]
     if node.span.parent_id == node.id or not candidates:
         return None
     same_service = [other for other in candidates if other.span.service == node.span.service]
@@ -221,6 +230,9 @@ def _cut_cycles(nodes: list[Node], orphans: list[Node], notes: list[Note]) -> No
     """
     settled: set[Node] = set()
     for node in nodes:
+        if node.parent is None or node.parent in settled:  # parents mostly come first
+            settled.add(node)
+            continue
         trail: list[Node] = []
         on_trail: set[Node] = set()
         at: Node | None = node
@@ -386,10 +398,11 @@ def _offsets(tree: Tree) -> dict[Any, int]:
     """
     offsets: dict[Any, int] = {}
     for node in tree.nodes:
-        pair, parent = _crossing(node), node.parent
-        if pair is None or parent is None or pair in offsets:
+        parent = node.parent
+        if parent is None or node.start >= parent.start or node.duration > parent.duration:
             continue
-        if node.start < parent.start and node.duration <= parent.duration:
+        pair = _crossing(node)
+        if pair is not None and pair not in offsets:
             offsets[pair] = parent.start + (parent.duration - node.duration) // 2 - node.start
             tree.notes.append(Note("clock_skew", (node.id,), {"offset_ns": offsets[pair]}))
     return offsets

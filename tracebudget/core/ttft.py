@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from tracebudget.core.dialects.facts import Fact, SpanFacts
-from tracebudget.core.record import record
+from tracebudget.core.record import plain_members, record
 from tracebudget.core.span import Span
 
 MS = 1_000_000
@@ -43,6 +43,7 @@ QUARTER_HOUR_NS = 900 * 1_000_000_000  # all time zones lie on quarters of an ho
 NO_PROOF = frozenset({"gen_ai.server.time_to_first_token", "gen_ai.server.ttft"})
 
 
+@plain_members
 class TtftSource(StrEnum):
     MEASURED = "measured"
     REPORTED = "reported"
@@ -81,6 +82,9 @@ class Ttft:
     first_visible_ns: int | None = None
 
 
+NO_TTFT = Ttft()
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a claim was not believed: a data-quality code, where it stood and its value."""
@@ -106,9 +110,10 @@ def nanoseconds(value: Any, unit: str) -> int | None:
 
 def claims(facts: SpanFacts) -> tuple[TtftClaim, ...]:
     """All claims of a first token on a span, the dialect's own first."""
-    read = facts.all("ttft")
-    if not read and (lifted := facts.find("ttft")) is not None:
-        read = [lifted]
+    if "ttft" not in facts.values:
+        return ()
+    lifted = [Fact(facts.values["ttft"], facts.sources["ttft"])]
+    read = facts.all("ttft") or lifted
     found: dict[str, TtftClaim] = {}
     for fact in read:
         claim = _claim(facts.span, fact)
@@ -121,10 +126,10 @@ def _claim(span: Span, fact: Fact) -> TtftClaim | None:
     after = _after_start(span, fact)
     if after is None:
         return None
-    candidate = fact.candidate
+    candidate = fact.source
     return TtftClaim(
         after_ns=after,
-        where=fact.where,
+        where=candidate.where,
         is_bound=candidate.is_bound,
         from_attempt=candidate.origin == "attempt_start",
         is_event=candidate.source == "event_time",
@@ -136,8 +141,8 @@ def _claim(span: Span, fact: Fact) -> TtftClaim | None:
 
 def _after_start(span: Span, fact: Fact) -> int | None:
     """The claim in ns from the span's start (or its attempt's), whatever the unit."""
-    unit = fact.candidate.unit
-    if fact.candidate.source == "event_time":
+    unit = fact.source.unit
+    if fact.source.source == "event_time":
         return int(fact.value) - span.start_ns
     if unit == "iso8601":
         moment = unix_ns(fact.value)

@@ -7,10 +7,10 @@ span that no dialect claims is plain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from tracebudget.core.dialects import common
+from tracebudget.core.dialects.facts import ANSWER, PROMPT, Present
 from tracebudget.core.dialects.matcher import spelling
 from tracebudget.core.dialects.table import Candidate, Dialect, load_tables
 from tracebudget.core.span import Span
@@ -19,8 +19,12 @@ DIALECTS: tuple[Dialect, ...] = tuple(load_tables())
 
 REMEMBERED = 8192  # span shapes kept: an app has dozens; made-up keys must not fill memory
 
-
-Present = Mapping[str, tuple[Candidate, ...]]  # fact -> the places where this span may hold it
+# Facts that only some roles are asked for; all others are for every role.
+MODEL_ROLES = frozenset({"model_call", "server_call", "stream_log"})
+TOOL_ROLES = frozenset({"tool_call", "tool_server"})
+FOR_ALL = frozenset(
+    {"agent_name", "error", "error_type", "http_status", "success", "workflow_name"}
+)
 
 
 class Reading(NamedTuple):
@@ -43,24 +47,43 @@ class Keys:
         self.keys = frozenset(keys)
         self.signals = signals
         self.values = values  # the keys whose values some rule looks at
-        self.present: dict[str, Present] = {}
+        self.present: dict[tuple[str, str | None, bool], Present] = {}
 
-    def places(self, dialect: Dialect) -> Present:
-        """The dialect's candidates, less those whose attribute is not here."""
-        present = self.present.get(dialect.id)
+    def places(self, dialect: Dialect, role: str | None, *, has_events: bool) -> Present:
+        """The dialect's candidates for what this role is asked for, less those whose attribute is
+        not here.
+        """
+        place = (dialect.id, role, has_events)
+        present = self.present.get(place)
         if present is None:
-            rows = {fact: self._here(dialect.candidates(fact)) for fact in dialect.facts}
+            rows = {fact: dialect.candidates(fact) for fact in dialect.facts}
+            rows |= {PROMPT: common.PROMPTS, ANSWER: common.ANSWERS}
             if dialect.facts.get("ttft") != ():
                 claimed = dict.fromkeys((*dialect.candidates("ttft"), *common.TTFT_FALLBACK))
-                rows["ttft"] = self._here(tuple(claimed))
-            present = self.present[dialect.id] = {fact: row for fact, row in rows.items() if row}
+                rows["ttft"] = tuple(claimed)
+            here = {
+                fact: tuple(c for c in row if self._has(c, has_events))
+                for fact, row in rows.items()
+                if _concerns(fact, role)
+            }
+            present = self.present[place] = {fact: row for fact, row in here.items() if row}
         return present
 
-    def _here(self, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-        return tuple(c for c in candidates if c.source not in BY_KEY or c.key in self.keys)
+    def _has(self, candidate: Candidate, has_events: bool) -> bool:
+        if candidate.source in BY_KEY:
+            return candidate.key in self.keys
+        if candidate.source == "indexed":
+            return any(key.startswith(candidate.key) for key in self.keys)
+        return has_events or candidate.source not in BY_EVENT
 
 
-BY_KEY = frozenset({"attr", "json"})
+BY_KEY, BY_EVENT = frozenset({"attr", "json"}), frozenset({"event_time", "event_attr"})
+
+
+def _concerns(fact: str, role: str | None) -> bool:
+    if fact.startswith("tool_"):
+        return role in TOOL_ROLES
+    return fact in FOR_ALL or role in MODEL_ROLES
 
 
 class Recogniser:
@@ -86,7 +109,11 @@ class Recogniser:
                 self.readings.clear()
             found = self.readings[shape] = self.recognise(span)
         role, dialect = found
-        return PLAIN if dialect is None else Reading(role, dialect, keys.places(dialect))
+        return (
+            PLAIN
+            if dialect is None
+            else Reading(role, dialect, keys.places(dialect, role, has_events=bool(span.events)))
+        )
 
     def _keys(self, keys: tuple[str, ...]) -> Keys:
         known = self.keys.get(keys)

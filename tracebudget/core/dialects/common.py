@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 
@@ -15,6 +16,8 @@ _CONTENT = _TABLE["content"]
 
 SESSION_KEYS: tuple[str, ...] = tuple(_TABLE["session_keys"])
 TTFT_FALLBACK: tuple[Candidate, ...] = tuple(map(read_candidate, _TABLE["ttft_fallback"]))
+PROMPTS: tuple[Candidate, ...] = tuple(map(read_candidate, _TABLE["prompts"]))
+ANSWERS: tuple[Candidate, ...] = tuple(map(read_candidate, _TABLE["answers"]))
 PLAIN_KEYS = frozenset(_TABLE["plain_keys"])
 RESOURCE_KEYS = frozenset(_TABLE["resource_keys"])
 IDENTITY_KEYS = frozenset(_CONTENT["identity"])
@@ -37,6 +40,7 @@ def is_content(key: str) -> bool:
     )
 
 
+@lru_cache(maxsize=256)  # the field's values are few
 def provider_name(raw: str) -> str | None:
     """One spelling per provider; None where the field names the framework instead."""
     if raw in _FRAMEWORKS:

@@ -8,84 +8,83 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tracebudget.core.dialects.table import Candidate, Dialect
-from tracebudget.core.record import record
 from tracebudget.core.span import Event, Span
 
+Present = Mapping[str, tuple[Candidate, ...]]  # fact -> the places where a span may hold it
+
+# Content, which is read only when a rule asks for it: `content` does so.
+PROMPT, ANSWER = "prompt", "answer"
 LIFTED = "tracebudget.lifted"  # where the privacy door leaves what it lifted out of content
 
 
 class Fact(NamedTuple):
-    """A value, where it was read (attribute, `event:NAME`, `span name`) and the candidate that led
-    there.
-    """
+    """A value, and the candidate that led to it."""
 
     value: Any
-    where: str
-    candidate: Candidate
+    source: Candidate
 
 
-@record
 class SpanFacts:
-    """A span as its dialect reads it. `present`: where each fact can stand in it."""
+    """A span as its dialect reads it. `present`: where each fact can stand in it; `values` and
+    `sources`: each fact from the first place that holds it, or as it was lifted out of content
+    before that was dropped.
+    """
 
-    span: Span
-    dialect: Dialect
-    present: Mapping[str, tuple[Candidate, ...]]
+    __slots__ = ("dialect", "present", "sources", "span", "values")
 
-    def find(self, name: str) -> Fact | None:
-        """A fact from its own place, or from what was lifted out of content before that was
-        dropped.
-        """
-        candidates = self.present.get(name)
-        fact = read_fact(self.span, candidates) if candidates else None
-        return self._lifted(name) if fact is None and LIFTED in self.span.attributes else fact
+    def __init__(self, span: Span, dialect: Dialect, present: Present) -> None:
+        self.span, self.dialect, self.present = span, dialect, present
+        self.values: dict[str, Any] = {}
+        self.sources: dict[str, Candidate] = {}
+        for name, candidates in present.items():
+            for candidate in candidates if name not in (PROMPT, ANSWER) else ():
+                value = read_value(span, candidate)
+                if value is not None:
+                    self.values[name], self.sources[name] = value, candidate
+                    break
+        if LIFTED in span.attributes:
+            self._add_lifted()
 
     def all(self, name: str) -> list[Fact]:
         """The fact from every place that holds it, in the dialect's order."""
-        read = [read_candidate(self.span, candidate) for candidate in self.present.get(name, ())]
-        return [fact for fact in read if fact is not None]
+        read = [(read_value(self.span, c), c) for c in self.present.get(name, ())]
+        return [Fact(value, source) for value, source in read if value is not None]
 
     def text(self, name: str) -> str | None:
-        found = self.find(name)
-        return str(found.value) if found is not None and type(found.value) in (str, int) else None
+        """A fact that is a name or an id."""
+        value = self.values.get(name)
+        return str(value) if type(value) in (str, int) else None
 
-    def _lifted(self, name: str) -> Fact | None:
-        row = follow(self.span.attributes[LIFTED], ("facts", name))
-        if not isinstance(row, list):
-            return None
-        value, key = row
-        candidate = next((c for c in self.dialect.candidates(name) if c.key == key), None)
-        return Fact(value, key, candidate) if candidate else None
-
-
-def read_fact(span: Span, candidates: Sequence[Candidate]) -> Fact | None:
-    """The first usable candidate: there, not redacted, not a value that says nothing."""
-    for candidate in candidates:
-        fact = read_candidate(span, candidate)
-        if fact is not None:
-            return fact
-    return None
+    def _add_lifted(self) -> None:
+        lifted = follow(self.span.attributes[LIFTED], ("facts",))
+        for name, row in lifted.items() if type(lifted) is dict else ():
+            if name not in self.values and type(row) is list:
+                value, key = row
+                source = next((c for c in self.dialect.candidates(name) if c.key == key), None)
+                if source is not None:
+                    self.values[name], self.sources[name] = value, source
 
 
-def read_candidate(span: Span, candidate: Candidate) -> Fact | None:
-    """One candidate's value, None where it has none."""
+def read_value(span: Span, candidate: Candidate) -> Any:
+    """What stands at a candidate's place; None for nothing, for what says nothing, and for what was
+    redacted.
+    """
     if candidate.is_plain:  # the hot path: most facts are an attribute as it stands
         value = span.attributes.get(candidate.key)
-        if type(value) is str:
-            value = unquoted(value) or None
-        return (
-            None if value is None or is_redacted(value) else Fact(value, candidate.key, candidate)
-        )
+        kind = type(value)
+        if kind is str:
+            return unquoted(value) or None
+        return None if kind is dict and is_redacted(value) else value
     if candidate.when is not None and not candidate.when(span):
         return None
-    value, where = READERS[candidate.source](span, candidate)
+    value = READERS[candidate.source](span, candidate)
     if candidate.matches and isinstance(value, str):
         value = re.search(candidate.matches, value) is not None
     elif candidate.equals:
         value = True if value == candidate.equals else None
     if value in (None, "") or value == (candidate.unknown or None) or is_redacted(value):
         return None
-    return Fact(value, where, candidate)
+    return value
 
 
 def is_redacted(value: Any) -> bool:
@@ -93,31 +92,31 @@ def is_redacted(value: Any) -> bool:
     return type(value) is dict and "redacted" in value
 
 
-def _attribute(span: Span, candidate: Candidate) -> tuple[Any, str]:
-    return unquoted(span.attributes.get(candidate.key)), candidate.key
+def _attribute(span: Span, candidate: Candidate) -> Any:
+    return unquoted(span.attributes.get(candidate.key))
 
 
-def _json(span: Span, candidate: Candidate) -> tuple[Any, str]:
-    return follow(parsed(span.attributes.get(candidate.key)), candidate.path), candidate.key
+def _json(span: Span, candidate: Candidate) -> Any:
+    return follow(parsed(span.attributes.get(candidate.key)), candidate.path)
 
 
-def _span_name(span: Span, candidate: Candidate) -> tuple[Any, str]:
-    return span.name, "span name"
+def _span_name(span: Span, candidate: Candidate) -> str:
+    return span.name
 
 
-def _resource(span: Span, candidate: Candidate) -> tuple[Any, str]:
-    return span.resource.get(candidate.key), candidate.key
+def _resource(span: Span, candidate: Candidate) -> Any:
+    return span.resource.get(candidate.key)
 
 
-def _event_time(span: Span, candidate: Candidate) -> tuple[Any, str]:
+def _event_time(span: Span, candidate: Candidate) -> int | None:
     """The time of an event; none where events were dropped, since SDKs drop the oldest first."""
     times = [event.time_ns for event in span.events if _names(event, candidate)]
     required = not candidate.require or any(
         event.name == candidate.require for event in span.events
     )
     if not times or not required or (span.dropped_events and not candidate.pick_latest):
-        return None, ""
-    return max(times) if candidate.pick_latest else min(times), f"event:{candidate.key}"
+        return None
+    return max(times) if candidate.pick_latest else min(times)
 
 
 def _names(event: Event, candidate: Candidate) -> bool:
@@ -126,14 +125,14 @@ def _names(event: Event, candidate: Candidate) -> bool:
     )
 
 
-def _event_attribute(span: Span, candidate: Candidate) -> tuple[Any, str]:
+def _event_attribute(span: Span, candidate: Candidate) -> Any:
     for event in span.events:
         if candidate.event in ("", event.name) and candidate.key in event.attributes:
-            return event.attributes[candidate.key], f"event:{candidate.event}"
-    return None, ""
+            return event.attributes[candidate.key]
+    return None
 
 
-READERS: dict[str, Callable[[Span, Candidate], tuple[Any, str]]] = {
+READERS: dict[str, Callable[[Span, Candidate], Any]] = {
     "attr": _attribute,
     "json": _json,
     "span_name": _span_name,
@@ -145,7 +144,7 @@ READERS: dict[str, Callable[[Span, Candidate], tuple[Any, str]]] = {
 
 def unquoted(value: Any) -> Any:
     """MLflow and Langfuse write text as JSON: `"LLM"` with its quotes."""
-    if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':
+    if type(value) is str and value[:1] == '"' == value[-1:] and len(value) > 1:
         inner = parsed(value)
         return inner if isinstance(inner, str) else value
     return value

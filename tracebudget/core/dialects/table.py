@@ -47,6 +47,15 @@ class Candidate:
     when: Predicate | None = None
     is_plain: bool = False  # an attribute as it stands, without conditions
 
+    @property
+    def where(self) -> str:
+        """The place, as a reader would name it: `key`, `event:NAME` or `span name`."""
+        if self.source == "span_name":
+            return "span name"
+        if self.source == "event_time":
+            return f"event:{self.key}"
+        return f"event:{self.event}" if self.source == "event_attr" else self.key
+
 
 @dataclass(frozen=True, slots=True)
 class Role:
@@ -79,11 +88,7 @@ class Dialect:
     input_includes_cache: str = "varies"
     zero_cache_is_unknown: bool = False
     stream_flag: StreamFlag = field(default_factory=StreamFlag)
-
-    @property
-    def looks_up(self) -> bool:
-        """Some fact stands on a span further up."""
-        return any(candidate.from_ancestor for candidate in self.candidates("model_request"))
+    looks_up: bool = False  # some fact stands on a span further up
 
     def candidates(self, fact: str) -> tuple[Candidate, ...]:
         return self.facts.get(fact, ())
@@ -107,6 +112,7 @@ def _dialect(table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -
     roles = table["roles"] if "roles" in table else by_id[table["extends"]]["roles"]
     rules = [table["detect"], *(role["when"] for role in roles)]
     flag = table.get("stream_flag", {})
+    facts = _inherited(table, by_id)
     return Dialect(
         id=table["id"],
         label=table["label"],
@@ -114,10 +120,7 @@ def _dialect(table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -
         evidence=table["evidence"],
         detect=compile_matcher(table["detect"]),
         roles=tuple(Role(role["role"], compile_matcher(role["when"])) for role in roles),
-        facts={
-            fact: tuple(map(read_candidate, rows))
-            for fact, rows in _inherited(table, by_id).items()
-        },
+        facts={fact: tuple(map(read_candidate, rows)) for fact, rows in facts.items()},
         signals=frozenset().union(*map(signals, rules)),
         input_includes_cache=table.get("input_includes_cache", "varies"),
         zero_cache_is_unknown=table.get("zero_cache_is_unknown", False),
@@ -126,6 +129,7 @@ def _dialect(table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -
             absent_means_false=tuple(flag.get("absent_means_false", ())),
             false_means_unknown=tuple(flag.get("false_means_unknown", ())),
         ),
+        looks_up=any("from_ancestor" in row for row in facts.get("model_request", ())),
     )
 
 

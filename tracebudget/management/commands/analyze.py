@@ -13,10 +13,11 @@ from django.core.management.base import BaseCommand, CommandError
 from ingest.errors import OtlpError
 from ingest.otlp import read_file
 from tracebudget.budget_file import ALL_APPS, BudgetFileError, read_budgets
-from tracebudget.core.analysis import analyze, dumps
+from tracebudget.core.analysis import analyze
 from tracebudget.core.app import App, Apps
 from tracebudget.core.budget import Budget
 from tracebudget.core.span import Span
+from tracebudget.document import dumps
 from tracebudget.summary import summary
 
 UNREADABLE = 2  # exit status when a file could not be read
@@ -53,9 +54,8 @@ class Command(BaseCommand):
         for file in options["files"]:
             try:
                 for document in analyses(file, apps, self.stderr.write):
-                    self.stdout.write(
-                        dumps(document) if options["format"] == "json" else summary(document)
-                    )
+                    as_json = options["format"] == "json"
+                    self.stdout.write(dumps(document).decode() if as_json else summary(document))
             except (OtlpError, OSError) as error:
                 self.stderr.write(f"{file}: {error}")
                 unreadable = True
