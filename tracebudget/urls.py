@@ -10,3 +10,8 @@ urlpatterns = [
     path("", include("ingest.urls")),
     path("", include("tracebudget.web.urls")),
 ]
+
+handler400 = "tracebudget.web.errors.bad_request"
+handler403 = "tracebudget.web.errors.forbidden"
+handler404 = "tracebudget.web.errors.not_found"
+handler500 = "tracebudget.web.errors.server_error"
