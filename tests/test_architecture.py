@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "keys": ("models",),
     "sign_in": ("models",),
     "store": (*ROWS, "core"),
-    "queries": (*ROWS, "core", "wording", "templatetags.duration"),
+    "queries": (*ROWS, "core", "document", "wording", "templatetags.duration"),
     # words
     "wording": ("core", "templatetags.duration"),
     "templatetags": ("core", "wording"),

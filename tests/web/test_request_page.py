@@ -138,6 +138,12 @@ def test_request_that_waits_for_its_analysis_says_so(page: Client, project: mode
     assert "5 spans have arrived" in said
 
 
+def test_trace_that_is_full_says_what_is_missing(page: Client, project: models.Project) -> None:
+    (trace,) = arrive(project, worked_example())
+    models.Trace.objects.filter(pk=trace.pk).update(refused_span_count=1234)
+    assert "1,234 spans that came later were refused" in text(opened(page, worked_example()))
+
+
 def test_trace_without_a_single_step_is_drawn_as_not_traced(
     page: Client, project: models.Project
 ) -> None:

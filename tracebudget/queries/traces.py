@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import orjson
 from django.db.models import Q, QuerySet
 from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext
@@ -19,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from tracebudget import models
 from tracebudget.core.span import Span
+from tracebudget.document import loads
 from tracebudget.packing import decompress, unpack_spans
 from tracebudget.templatetags.duration import count, duration
 from tracebudget.wording import STATES, finding_title, metric_name
@@ -305,7 +305,7 @@ def document_text(trace: models.Trace) -> bytes | None:
 def document(trace: models.Trace) -> Document | None:
     """The analysis object. One query."""
     text = document_text(trace)
-    return None if text is None else orjson.loads(text)
+    return None if text is None else loads(text)
 
 
 def spans(trace: models.Trace) -> list[Span]:
