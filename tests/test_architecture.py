@@ -34,7 +34,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "models": ("core",),
     "partition": ("models",),
     "packing": ("core",),
-    "conclusions": ("models", "core", "packing"),
+    "document": (),
+    "conclusions": ("models", "core", "packing", "document"),
     "keys": ("models",),
     "sign_in": ("models",),
     "store": (*ROWS, "core"),
@@ -62,7 +63,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "management": (
         "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "pipeline",
         "store", "models", "keys", "partition", "sign_in", "runtime", "budget_file", "summary",
-        "demo",
+        "demo", "document",
     ),
     # what Django and Celery load by name
     "migrations": ("models", "partition"),
