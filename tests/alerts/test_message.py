@@ -11,6 +11,7 @@ from django.core.mail import EmailMultiAlternatives
 from tests.alerts.traffic import MINUTE, NOW, Traffic, promise
 from tracebudget import models
 from tracebudget.alerts import channel as channels
+from tracebudget.alerts import words
 from tracebudget.alerts.message import Message, compose
 from tracebudget.alerts.watch import check_budgets
 from tracebudget.wording import explain
@@ -55,11 +56,11 @@ First thing to do: {serial.title}
 It would save 1 s on average in 3 requests.
 
 Requests that show it:
-- 4.3 s  invoke_agent support
+- 4.3 s  invoke_agent support, {words.moment(first["started_at"])}
   {here}/requests/{first["trace_id"]}/
-- 4.3 s  invoke_agent support
+- 4.3 s  invoke_agent support, {words.moment(second["started_at"])}
   {here}/requests/{second["trace_id"]}/
-- 4.3 s  invoke_agent support
+- 4.3 s  invoke_agent support, {words.moment(third["started_at"])}
   {here}/requests/{third["trace_id"]}/
 
 The alert and its history: {here}/alerts/{alert.pk}/

@@ -41,6 +41,7 @@ class Link:
     url: str
     name: str
     value: str
+    started: str
 
 
 def compose(delivery: models.Delivery) -> Message:
@@ -82,6 +83,7 @@ def _links(event: models.AlertEvent) -> list[Link]:
             _request_url(alert.project, request["trace_id"]),
             request["name"] or request["trace_id"],
             amount(request["value"], alert.metric),
+            words.moment(request["started_at"]),
         )
         for request in event.facts.get("requests", ())
     ]

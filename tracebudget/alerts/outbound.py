@@ -102,7 +102,7 @@ def require_allowed(url: URL, addresses: list[Address]) -> None:
     for address in addresses:
         if not (_is_opened(address) or is_public(address)):
             raise DeliveryError(
-                f"{url.raw_host} is {address}, which is not a public address. "
+                f"{url.raw_host} stands for {address}, and that is no public address. "
                 "TRACEBUDGET_WEBHOOK_NETWORKS can allow it.",
                 is_permanent=True,
             )

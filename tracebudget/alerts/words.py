@@ -57,7 +57,7 @@ def lines(event: models.AlertEvent) -> list[Line]:
     facts, metric = event.facts, event.alert.metric
     told = [
         (gettext("How much"), _how_much(facts, metric)),
-        (gettext("Since"), _moment(facts.get("since"))),
+        (gettext("Since"), moment(facts.get("since"))),
         (gettext("Segment"), _segment(facts.get("segment"))),
         (gettext("Turn"), _turn(facts.get("turn"))),
         (gettext("Tool"), _tool(facts.get("tool"))),
@@ -89,7 +89,7 @@ def _how_much(facts: Facts, metric: str) -> str:
     }
 
 
-def _moment(iso: str | None) -> str:
+def moment(iso: str | None) -> str:
     return "" if iso is None else f"{datetime.fromisoformat(iso):%Y-%m-%d %H:%M:%S} UTC"
 
 

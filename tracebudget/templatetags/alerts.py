@@ -41,6 +41,12 @@ def moment(unix_ns: int) -> datetime:
 
 
 @register.filter
+def iso(text: str) -> datetime:
+    """A moment that history keeps as text."""
+    return datetime.fromisoformat(text)
+
+
+@register.filter
 def uuid(hex_id: str) -> UUID:
     """A trace id as addresses want it."""
     return UUID(hex_id)

@@ -60,7 +60,7 @@ class ChannelForm(forms.Form):
     address = forms.CharField()
 
     def __init__(self, project: models.Project, kind: str, data: Any = None) -> None:
-        super().__init__(data, auto_id=f"{kind}-%s", prefix=kind)
+        super().__init__(data, auto_id=f"{kind}-%s", prefix=kind, label_suffix="")
         self.kind = kind
         self.fields["address"] = address_field(kind)
         app = self.fields["app"]
@@ -74,7 +74,7 @@ class AddressForm(forms.Form):
     address = forms.CharField()
 
     def __init__(self, kind: str, data: Any = None) -> None:
-        super().__init__(data)
+        super().__init__(data, label_suffix="")
         self.fields["address"] = address_field(kind)
 
 

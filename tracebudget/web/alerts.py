@@ -74,10 +74,10 @@ def app_alerts_page(request: HttpRequest, project: str, app: str) -> HttpRespons
     """When does it fire, and what would it have done last week?"""
     mine = project_for(request.user, project)
     its = app_for(mine, app)
-    form = RuleForm(initial=initial_rule(its))
+    form = RuleForm(initial=initial_rule(its), label_suffix="")
     if request.method == "POST":
         require_owner(request.user, mine)
-        form = RuleForm(request.POST)
+        form = RuleForm(request.POST, label_suffix="")
         if form.is_valid():
             models.AlertRule.objects.update_or_create(app=its, defaults=form.cleaned_data)
             messages.success(request, gettext("The rule holds from the next look on."))
