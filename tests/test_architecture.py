@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "management": (
         "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "pipeline",
         "store", "models", "keys", "partition", "sign_in", "runtime", "budget_file", "summary",
-        "demo", "document",
+        "demo", "document", "queries",
     ),
     # what Django and Celery load by name
     "migrations": ("models", "partition"),

@@ -125,6 +125,7 @@ class Trace(models.Model):
     refused_span_count = models.IntegerField(default=0)  # came when it held MAX_TRACE_SPANS
     first_seen_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
+    pinned_at = models.DateTimeField(null=True)  # somebody wants it kept: retention passes it by
 
     # The summary. All null until the first analysis.
     app = models.ForeignKey(App, models.CASCADE, null=True, db_index=False)

@@ -25,6 +25,9 @@ PARTITIONED: tuple[type[models.DayPartitioned], ...] = (
 )
 TABLES = tuple(model._meta.db_table for model in PARTITIONED)
 
+# The day of traces that outlive their own: retention moves them there. No clock will reach it.
+KEPT = date(1970, 1, 1)
+
 DAYS_AHEAD = 7  # a week in which nobody looks at the worker, and ingest still finds its tables
 
 # Only one process at a time makes or drops partitions. Any number will do that nobody else takes.
@@ -52,19 +55,22 @@ def exists(day: date) -> bool:
         return _exists(cursor, partition_name(TABLES[-1], day))
 
 
-def days() -> list[date]:
-    """The days that have partitions, oldest first."""
+def sizes() -> dict[date, int]:
+    """The days that have partitions, oldest first, with their bytes on disk. Without KEPT."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT right(inhrelid::regclass::text, 8) FROM pg_inherits"
-            " WHERE inhparent = %s::regclass ORDER BY 1",
-            [TABLES[0]],
+            """
+            SELECT to_date(right(inhrelid::regclass::text, 8), 'YYYYMMDD') AS day,
+                sum(pg_total_relation_size(inhrelid))
+            FROM pg_inherits WHERE inhparent = ANY(%s::regclass[]) GROUP BY day ORDER BY day
+            """,
+            [list(TABLES)],
         )
-        return [date.fromisoformat(name) for (name,) in cursor.fetchall()]
+        return {day: int(size) for day, size in cursor.fetchall() if day != KEPT}
 
 
-def drop(day: date, *, lock_timeout_ms: int = 2000) -> None:
-    """Drop one day: its traces and everything that hangs from them.
+def drop(day: date, *, lock_timeout_ms: int = 500) -> None:
+    """Drop the tables of one day. The traces that they belong to must be gone or moved.
 
     Needs the parents for a moment. Gives up (OperationalError) rather than make ingest queue behind
     a long reader; the caller tries again later.
@@ -74,7 +80,6 @@ def drop(day: date, *, lock_timeout_ms: int = 2000) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ADVISORY_LOCK])
         for table in TABLES:
             cursor.execute(f"DROP TABLE IF EXISTS {partition_name(table, day)}")
-        models.Trace.objects.filter(day=day).delete()
 
 
 def partition_name(table: str, day: date) -> str:

@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tracebudget", "0005_payload_in_two"),
+        ("tracebudget", "0006_pins"),
     ]
 
     operations = [

@@ -30,7 +30,7 @@ from django.db.models import (
 )
 from django.db.models.expressions import Combinable
 
-from tracebudget import models
+from tracebudget import models, partition
 from tracebudget.core.ttft import TtftSource
 from tracebudget.queries.traces import Window
 
@@ -142,6 +142,11 @@ class AppRow:
         return "none"
 
 
+# Retention keeps evidence and pins beyond their day: figures of those alone would be nothing but
+# breaches.
+OF_THEIR_DAY = Q(day__gt=partition.KEPT)
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Which requests figures rest on: a project's or one app's, in a window, in an environment."""
@@ -152,7 +157,8 @@ class Scope:
     app: models.App | None = None
 
     def traces(self) -> QuerySet[models.Trace]:
-        mine = Q(project=self.project, analyzed_at__isnull=False) & self.window.where()
+        mine = Q(project=self.project, analyzed_at__isnull=False) & OF_THEIR_DAY
+        mine &= self.window.where()
         if self.app is not None:
             mine &= Q(app=self.app)
         if self.environment:
@@ -161,7 +167,7 @@ class Scope:
 
     def rows(self, model: type[models.DayPartitioned]) -> QuerySet[Any]:
         """Narrow rows of model calls, tool calls or findings."""
-        mine = Q(trace__project=self.project) & self.window.rows()
+        mine = Q(trace__project=self.project) & OF_THEIR_DAY & self.window.rows()
         if self.app is not None:
             mine &= Q(app=self.app)
         if self.environment:

@@ -18,16 +18,20 @@ from tracebudget.store.queue import (
     unpack_batches,
 )
 from tracebudget.store.results import Analyzed, Failed, save_analyses, save_failures
+from tracebudget.store.retention import Pruned, PruneError, prune
 
 __all__ = [
     "Analyzed",
     "Claim",
     "Failed",
+    "PruneError",
+    "Pruned",
     "claim_due",
     "judge_again",
     "load_apps",
     "load_batches",
     "note_attempt",
+    "prune",
     "save_analyses",
     "save_failures",
     "store_spans",

@@ -145,7 +145,7 @@ def _delete_conclusions(cursor: CursorWrapper, claims: Sequence[Claim]) -> None:
         for model in CONCLUSIONS:
             table = model._meta.db_table
             cursor.execute(
-                f"DELETE FROM {table} WHERE day = %s AND trace_id = ANY(%s)",  # noqa: S608 (ours)
+                f"DELETE FROM {table} WHERE day = %s AND trace_id = ANY(%s)",
                 [day, traces],
             )
 
@@ -193,6 +193,6 @@ def _update_summaries(
         SET {columns}, analyzed_at = %s, failure = ''
         FROM jsonb_populate_recordset(NULL::tracebudget_trace, %s::jsonb) AS new
         WHERE trace.id = new.id
-        """,  # noqa: S608 (the columns are our own)
+        """,
         [now, orjson.dumps(rows).decode()],
     )
