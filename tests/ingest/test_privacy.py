@@ -10,10 +10,12 @@ from pytest_django import Settings
 
 from ingest.decode import MARKS_KEY
 from ingest.otlp import read_export
-from ingest.privacy import NAME_REDACTED, pass_door
+from ingest.privacy import pass_door
+from ingest.privacy.timings_only import NAME_REDACTED
 from tests import otlp
 from tests.otlp import START_NS
 from tracebudget import models
+from tracebudget.core import content
 from tracebudget.core.analysis import analyze
 from tracebudget.core.dialects import FACT_KEYS, common
 from tracebudget.core.dialects.facts import LIFTED
@@ -23,6 +25,7 @@ from tracebudget.packing import pack_spans
 KEY = b"k" * 32
 SECRET = "jane's order 4711"
 
+MASKED = models.Project(pk=4, privacy=models.Privacy.MASKED)
 TIMINGS = models.Project(pk=1, privacy=models.Privacy.TIMINGS_ONLY)
 OTHER = models.Project(pk=2, privacy=models.Privacy.TIMINGS_ONLY)
 FULL = models.Project(pk=3, privacy=models.Privacy.FULL)
@@ -98,6 +101,36 @@ def test_nothing_stays_nothing(key: str, nothing: str | None) -> None:
 @pytest.mark.parametrize("value", ["x" * 201, ["x" * 201], ["x"] * 33, {"a": "b"}, [["a"] * 33]])
 def test_a_fact_key_is_no_way_around(value: Any) -> None:
     assert "redacted" in value_of("gen_ai.request.model", value)
+
+
+@pytest.mark.parametrize(
+    ("value", "passes"),
+    [
+        ("claude-3-5-sonnet@20240620", True),
+        ("jane.doe@example.com", False),
+        ("use sk-" + "a1b2c3d4e5f6g7h8i9j0", False),
+        ("eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.sig", False),
+        (["gpt-5", "jane.doe@example.com"], False),
+    ],
+)
+def test_a_fact_with_a_secret_in_it_is_none(value: Any, passes: bool) -> None:
+    assert (value_of("gen_ai.request.model", value) == value) is passes
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "order of jane@example.com",
+        "jane@example.com",
+        "Where is my order?",
+        "n" * 201,
+        "4111111111111111",
+    ],
+)
+def test_a_name_that_is_none_is_left_out_and_counted(name: str) -> None:
+    span = through(replace(PLAIN, attributes={name: 1, "app.notes": 2}, dropped_attributes=3))
+    assert span.attributes.keys() == {"app.notes"}
+    assert span.dropped_attributes == 4
 
 
 def test_equal_values_have_equal_digests_in_one_project_only() -> None:
@@ -188,6 +221,8 @@ def test_a_forged_lift_is_not_believed() -> None:
         ("chat gpt-4o", "chat gpt-4o"),
         ("execute_tool search orders", "execute_tool search orders"),
         ("GET /orders?user=jane&token=1", "GET /orders?"),
+        ("GET https://jane:pw1@shop.example/x", "GET https://[secret]@shop.example/x"),
+        ("mail to jane@example.com", "mail to [mail]"),
         ("What is it? I ask", "What is it? I ask"),
         ("two\nlines", NAME_REDACTED),
         ("n" * 201, NAME_REDACTED),
@@ -210,6 +245,7 @@ def test_a_redacted_name_and_message_leave_their_digests() -> None:
         ("First Token Stream Event", "First Token Stream Event"),
         ("mlflow.chunk.item.3", "mlflow.chunk.item.3"),
         ("user said hello", NAME_REDACTED),
+        ("order.4111111111111111", NAME_REDACTED),
     ],
 )
 def test_event_names_stay_where_they_are_identifiers(name: str, stored: str) -> None:
@@ -245,14 +281,100 @@ def test_marks_of_the_decoder_stay() -> None:
     assert value_of(MARKS_KEY, {"kind": 99}) == {"kind": 99}
 
 
-def test_the_analysis_is_the_same_in_both_modes() -> None:
+def test_the_analysis_is_the_same_in_all_modes() -> None:
     spans = read_export(otlp.recorded(otlp.two_turns), otlp.PROTOBUF).spans
-    full, timings = (
-        analyze(pass_door(spans, project, KEY)).document() for project in (FULL, TIMINGS)
+    full, masked, timings = (
+        analyze(pass_door(spans, project, KEY)).document() for project in (FULL, MASKED, TIMINGS)
     )
     assert full["end_to_end_ns"] == 461_000_000
+    assert masked == full
     assert (full.pop("session_id"), timings.pop("session_id")[:5]) == ("s-1", "anon-")
     assert full == timings
+
+
+# --- masked ---
+
+MAIL = "jane@example.com"
+
+
+def masked_value(name: str, value: Any) -> Any:
+    return value_of(name, value, project=MASKED)
+
+
+def test_masked_keeps_the_very_span_where_there_is_nothing_to_mask() -> None:
+    assert through(SECRETIVE, MASKED).attributes.items() >= SECRETIVE.attributes.items()
+    assert through(PLAIN, MASKED) is PLAIN
+
+
+def test_masked_reaches_every_part_of_a_span() -> None:
+    span = through(
+        replace(
+            PLAIN,
+            name=f"mail {MAIL}",
+            attributes={"input.value": f"to {MAIL}", f"to {MAIL}": 1, "deep": [{MAIL: [MAIL]}]},
+            status_message=f"no such {MAIL}",
+            trace_state=f"v={MAIL}",
+            scope=MAIL,
+            events=(
+                Event(f"sent to {MAIL}", START_NS, {"exception.message": MAIL}),
+                Event("exception", START_NS, {"exception.stacktrace": f"/home/jane/x.py: {MAIL}"}),
+            ),
+            links=(Link(otlp.TRACE_ID, otlp.SPAN_ID, {"note": MAIL}),),
+            scope_attributes={"owner": MAIL},
+            resource={"process.command_args": ["--to", MAIL]},
+        ),
+        MASKED,
+    )
+    stored = pack_spans([span]).decode()
+    assert "jane" not in stored
+    assert stored.count("[mail]") == 14
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "stored"),
+    [
+        ("db.password", "hunter2", "[secret]"),
+        ("http.request.header.authorization", ["Bearer x"], "[secret]"),
+        ("app.accessToken", "abc", "[secret]"),
+        ("config", {"api_key": "x", "n": 1}, {"api_key": "[secret]", "n": 1}),
+        ("gen_ai.usage.input_tokens", 12, 12),
+        ("app.token", None, None),
+        ("card", 4111111111111111, "[card]"),
+        ("count", 4111111111111112, 4111111111111112),
+        ("gen_ai.response.id", "4111111111111111", "4111111111111111"),
+        ("user.id", "u-17", "u-17"),
+    ],
+)
+def test_masked_knows_secrets_by_their_names_and_facts_by_theirs(
+    key: str, value: Any, stored: Any
+) -> None:
+    assert masked_value(key, value) == stored
+
+
+def test_masked_keeps_sessions_and_people_apart_where_their_ids_give_them_away() -> None:
+    jane, again, joe = (masked_value("user.id", m) for m in (MAIL, MAIL, "joe@example.com"))
+    assert jane == again != joe
+    assert jane.startswith("anon-")
+
+
+def test_masked_lifts_facts_with_keyed_digests_before_it_masks() -> None:
+    arguments = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "pay",
+        "gen_ai.tool.call.arguments": '{"card": 4111111111111111}',
+    }
+    span = replace(PLAIN, attributes=arguments)
+    attributes = through(span, MASKED).attributes
+    assert attributes["gen_ai.tool.call.arguments"] == '{"card": [card]}'
+    digest, is_json = attributes[LIFTED]["arguments"]
+    assert is_json
+    assert digest != through(span, MASKED, b"other" * 4).attributes[LIFTED]["arguments"][0]
+    assert digest != content.lift(span, content.fingerprint)["arguments"][0]
+
+
+def test_masked_cuts_after_masking(settings: Settings) -> None:
+    settings.MAX_VALUE_CHARS = 10
+    assert masked_value("note", f"to {MAIL} and on") == "to [mail] ... [cut: 16 characters in all]"
 
 
 # --- full ---

@@ -295,9 +295,9 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_spans(
     assert len(stored_spans()) == 5 + 100
 
 
-def test_the_conformance_table_names_tests_that_exist() -> None:
-    table = (ROOT / "docs" / "ingest.md").read_text()
+def test_the_documents_name_tests_that_exist() -> None:
+    texts = [(ROOT / "docs" / name).read_text() for name in ("ingest.md", "privacy.md")]
     tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
-    named = set(re.findall(r"`(test_\w+)`", table))
+    named = set(re.findall(r"`(test_\w+)`", "".join(texts)))
     assert len(named) > 30
     assert {name for name in named if f"def {name}(" not in tests} == set()

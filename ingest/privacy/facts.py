@@ -1,0 +1,72 @@
+"""Which attributes are facts, which name a person or a session, and what all modes do with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ingest.privacy.masks import JWT, MAIL, VENDOR_KEY
+from tracebudget.core.dialects import FACT_KEYS, common
+from tracebudget.core.span import Attributes
+
+T = TypeVar("T")
+
+PERSON_KEYS = frozenset(common.SESSION_KEYS) | common.IDENTITY_KEYS
+PLAIN_KEYS = FACT_KEYS - PERSON_KEYS
+NOTHING = (None, "")  # tells nothing, and its digest would join what has nothing in common
+
+MAX_FACT_CHARS = 200  # names and ids are shorter, longer text is content
+MAX_FACT_ITEMS = 32
+HARMLESS_CHARS = 12  # no secret, and no mail address that anybody has, is as short
+NUMBERS = (int, float, bool, type(None))
+
+MAX_REMEMBERED = 8192  # verdicts kept: keys come from programs, but hostile ones have no end
+
+
+KEY_OR_JWT = re.compile(f"{VENDOR_KEY.pattern.pattern}|{JWT.pattern.pattern}")
+
+
+def is_fact(value: Any) -> bool:
+    """A number, a flag, a short text, or a short list of these, without a secret in it."""
+    if type(value) is str:
+        if len(value) <= HARMLESS_CHARS:
+            return True
+        return len(value) <= MAX_FACT_CHARS and not gives_away(value)
+    if type(value) is list:
+        return len(value) <= MAX_FACT_ITEMS and all(map(is_fact, value))
+    return type(value) in NUMBERS
+
+
+def gives_away(text: str) -> bool:
+    """Only what needs no context: facts are many, and short."""
+    has_mail = "@" in text and MAIL.pattern.search(text)
+    return bool(has_mail or KEY_OR_JWT.search(text))
+
+
+class Verdicts(dict[str, T]):
+    """What a judge said of texts that come again and again, such as the names of attributes."""
+
+    def __init__(self, judge: Callable[[str], T]) -> None:
+        super().__init__()
+        self.judge = judge
+
+    def __missing__(self, text: str) -> T:
+        if len(self) >= MAX_REMEMBERED:
+            self.clear()
+        verdict = self[text] = self.judge(text)
+        return verdict
+
+
+class Once:
+    """Resource and scope attributes are shared by hundreds of spans: each set passes once."""
+
+    def __init__(self, passing: Callable[[Attributes], Attributes]) -> None:
+        self.passing = passing
+        self.seen: dict[int, tuple[Attributes, Attributes]] = {}
+
+    def __call__(self, attributes: Attributes) -> Attributes:
+        known = self.seen.get(id(attributes))
+        if known is None:  # the original is kept beside its result, so that its id stays its own
+            known = self.seen[id(attributes)] = (attributes, self.passing(attributes))
+        return known[1]

@@ -1,0 +1,182 @@
+"""*Timings only*: facts pass; of everything else remain length, digest and whether it parsed.
+
+The hot path of ingest beside decoding: what is asked of a name is asked once, and remembered.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Any
+
+import orjson
+
+from ingest.decode import MARKS_KEY
+from ingest.privacy.digest import Digest, pseudonym
+from ingest.privacy.facts import NOTHING, NUMBERS, PERSON_KEYS, PLAIN_KEYS, Once, Verdicts, is_fact
+from ingest.privacy.masks import is_clean, masked, masks_for
+from tracebudget.core import content
+from tracebudget.core.dialects import common
+from tracebudget.core.dialects.facts import LIFTED
+from tracebudget.core.span import Attributes, Event, Link, Span
+
+JSON_STARTS = ("{", "[", '"')
+
+# Who sent it and where it ran. No owners and command lines: they tell of people and secrets.
+RESOURCE_KEYS = common.RESOURCE_KEYS
+RESOURCE_PREFIXES = ("service.", "telemetry.", "deployment.", "k8s.", "cloud.", "faas.", "os.")
+
+# A sender may write anything where a name belongs. What does not look like one is content.
+NAME_REDACTED = "[name redacted]"
+SPAN_NAME = re.compile(r"[^\r\n]{0,200}")
+EVENT_NAME = re.compile(r"[\w.:/-]{0,100}|First Token Stream Event")  # log lines are events, too
+KEY = re.compile(r"[\w.:/\[\]-]{1,200}")
+QUERY_STRING = re.compile(r"\?\S+")  # of a URL
+
+
+class Verdict(Enum):
+    """What becomes of an attribute, by its name."""
+
+    FACT = "passes if its value is a fact"
+    PERSON = "becomes a pseudonym"
+    WITHHELD = "leaves length and digest"
+    LEFT_OUT = "goes with its name, which is no name"
+
+
+def verdict_on(key: str) -> Verdict:
+    if key in PLAIN_KEYS:
+        return Verdict.FACT
+    if key in PERSON_KEYS:
+        return Verdict.PERSON
+    is_name = KEY.fullmatch(key) and is_clean(key)
+    return Verdict.WITHHELD if is_name else Verdict.LEFT_OUT
+
+
+def verdict_on_resource(key: str) -> Verdict:
+    is_known = key in RESOURCE_KEYS or key.startswith(RESOURCE_PREFIXES)
+    return Verdict.FACT if is_known else verdict_on(key)
+
+
+def span_name(name: str) -> str:
+    """The name without what a URL asks and what masks find."""
+    if not SPAN_NAME.fullmatch(name):
+        return NAME_REDACTED
+    name = QUERY_STRING.sub("?", name)
+    return masked(name, masks_for(name))
+
+
+def event_name(name: str) -> str:
+    return name if EVENT_NAME.fullmatch(name) and is_clean(name) else NAME_REDACTED
+
+
+KEYS = Verdicts(verdict_on)
+RESOURCE = Verdicts(verdict_on_resource)
+SPAN_NAMES = Verdicts(span_name)
+EVENT_NAMES = Verdicts(event_name)
+
+FACT, PERSON, LEFT_OUT = Verdict.FACT, Verdict.PERSON, Verdict.LEFT_OUT
+
+
+class TimingsOnly:
+    """The door for the spans of one export: what comes again in it is digested once."""
+
+    def __init__(self, digest: Digest) -> None:
+        self.digest = digest
+        self.texts: Verdicts[Any] = Verdicts(self._withheld_text)
+        self.persons = Verdicts(lambda person: pseudonym(person, digest))
+        self.resource_once = Once(lambda attributes: self.attributes(attributes, RESOURCE))
+        self.scope_once = Once(self.attributes)
+
+    def pass_span(self, span: Span) -> Span:
+        attributes = self.attributes(span.attributes)
+        left_out = len(span.attributes) - len(attributes)
+        if lifted := content.lift(span, self.digest):
+            attributes[LIFTED] = lifted
+        name = SPAN_NAMES[span.name]
+        if name is NAME_REDACTED or span.status_message or MARKS_KEY in span.attributes:
+            attributes[MARKS_KEY] = self.marks(span, name)
+        return Span(
+            span.trace_id,
+            span.span_id,
+            span.parent_id,
+            name,
+            span.kind,
+            span.start_ns,
+            span.end_ns,
+            attributes,
+            span.status,
+            "",  # status message
+            tuple(map(self.event, span.events)) if span.events else (),
+            tuple(map(self.link, span.links)) if span.links else (),
+            span.flags,
+            "",  # trace state
+            SPAN_NAMES[span.scope],
+            SPAN_NAMES[span.scope_version],
+            self.scope_once(span.scope_attributes),
+            self.resource_once(span.resource),
+            span.dropped_attributes + left_out,
+            span.dropped_events,
+            span.dropped_links,
+        )
+
+    def attributes(
+        self, attributes: Attributes, verdicts: Verdicts[Verdict] = KEYS
+    ) -> dict[str, Any]:
+        passed: dict[str, Any] = {}
+        for key, value in attributes.items():
+            verdict = verdicts[key]
+            if verdict is FACT and (type(value) in NUMBERS or is_fact(value)):
+                passed[key] = value
+            elif verdict is PERSON and value not in NOTHING:
+                passed[key] = self.person(value)
+            elif verdict is not LEFT_OUT:
+                passed[key] = self.texts[value] if type(value) is str else self.withheld(value)
+        return passed
+
+    def marks(self, span: Span, name: str) -> dict[str, Any]:
+        """The decoder's own, and what remains of texts that are no attributes."""
+        marks = dict(span.attributes.get(MARKS_KEY, {}))
+        if name is NAME_REDACTED:
+            marks["name"] = self.texts[span.name]
+        if span.status_message:
+            marks["status_message"] = self.texts[span.status_message]
+        return marks
+
+    def event(self, event: Event) -> Event:
+        attributes = self.attributes(event.attributes)
+        name = EVENT_NAMES[event.name]
+        if name is NAME_REDACTED:
+            attributes[MARKS_KEY] = {"name": self.texts[event.name]}
+        return Event(name, event.time_ns, attributes)
+
+    def link(self, link: Link) -> Link:
+        return Link(link.trace_id, link.span_id, self.attributes(link.attributes))
+
+    def person(self, value: Any) -> str:
+        return self.persons[value] if type(value) is str else pseudonym(value, self.digest)
+
+    def withheld(self, value: Any) -> Any:
+        """Length in characters, of JSON for what is no text, and digest. Nothing stays nothing."""
+        if value in NOTHING:
+            return value
+        if type(value) is str:
+            return self.texts[value]
+        text = orjson.dumps(value)
+        return {"redacted": len(text), "digest": self.digest(text), "parsed": None}
+
+    def _withheld_text(self, text: str) -> Any:
+        """`parsed` tells whether text that looks like JSON is JSON: null for other text."""
+        if not text:
+            return text
+        digest = self.digest(text.encode())
+        return {"redacted": len(text), "digest": digest, "parsed": parses(text)}
+
+
+def parses(text: str) -> bool | None:
+    if not text.lstrip().startswith(JSON_STARTS):
+        return None
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
