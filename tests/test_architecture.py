@@ -49,7 +49,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # use cases, and the shell around them
     "pipeline": ("store", "conclusions", "core", "alerts.dispatch"),
     "tasks": ("pipeline", "store", "partition", "alerts.dispatch", "alerts.watch"),
-    "alerts": ("models", "core", "wording", "templatetags.duration", "packing", "keys"),
+    "alerts": (
+        "models", "core", "wording", "templatetags.duration", "packing", "keys", "partition",
+    ),
     "runtime": ("models", "keys", "partition", "sign_in", "celery"),
     # made-up traffic
     "demo": ("core.span", "core.budget", "core.declared"),

@@ -186,6 +186,9 @@ class Trace(models.Model):
                 name="trace_by_session",
                 condition=Q(session_id__isnull=False),
             ),
+            # For the status page; over columns that hardly ever change, so that others' changes
+            # need no new entry.
+            models.Index(fields=["-id"], name="trace_failed", condition=~Q(failure="")),
             # Rows stand in the order of arrival: two numbers a block say where a day is.
             BrinIndex(fields=["day"], name="trace_by_day"),
         ]

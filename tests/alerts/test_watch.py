@@ -12,7 +12,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.alerts.traffic import LIMIT_NS, MINUTE, MS, NOW, SECOND, Traffic, promise, unix_ns
-from tracebudget import models
+from tracebudget import models, partition
 from tracebudget.alerts import channel as channels
 from tracebudget.alerts.watch import check_budgets
 from tracebudget.alerts.windows import LATEST, count_windows
@@ -150,6 +150,16 @@ def test_senders_clock_that_is_ahead_does_not_hide_its_requests(
     models.Trace.objects.update(started_at=NOW + timedelta(hours=5))
     check_budgets(now=NOW)
     assert models.Alert.objects.get().over == 3
+
+
+def test_old_requests_that_retention_kept_do_not_count(app: models.App, traffic: Traffic) -> None:
+    """They are kept because they were slow: they would call a rare app slow for ever."""
+    promise(app)
+    traffic.arrive("xx", last_at=NOW - timedelta(days=40))
+    models.Trace.objects.update(day=partition.KEPT)
+    traffic.arrive("x", last_at=NOW)
+    check_budgets(now=NOW)
+    assert not models.Alert.objects.exists()
 
 
 def test_busy_app_is_judged_by_the_latest_of_its_hour(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.db import connection
 
-from tracebudget import models
+from tracebudget import models, partition
 from tracebudget.core.alerting import Rule, Window
 
 # "The last 20 judged" are looked for among so many latest requests. Where fewer than one in fifty
@@ -18,7 +18,8 @@ LATEST = 1_000
 
 # A request counts when it ended, by its sender's clock but never later than its last span arrived;
 # and for a budget only if it was judged by the budget as it is now. The index is by start: requests
-# of the window started at most as long before it as the longest of the latest ones took.
+# of the window started at most as long before it as the longest of the latest ones took. What
+# retention has kept is left out: it is old, and kept for being slow.
 COUNT = """
     WITH budget AS (
         SELECT * FROM unnest(%(metrics)s::text[], %(changed)s::timestamptz[])
@@ -28,7 +29,8 @@ COUNT = """
             coalesce(unjudged, '{}') AS unjudged,
             least(started_at + end_to_end_ns / 1000 * interval '1 microsecond', last_seen_at)
                 AS ended_at
-        FROM tracebudget_trace WHERE app_id = %(app)s AND started_at IS NOT NULL
+        FROM tracebudget_trace
+        WHERE app_id = %(app)s AND started_at IS NOT NULL AND day > %(kept)s
     ), latest AS MATERIALIZED (
         SELECT * FROM request ORDER BY started_at DESC LIMIT %(latest)s
     ), reach AS MATERIALIZED (
@@ -75,6 +77,7 @@ def count_windows(
         "app": budgets[0].app_id,
         "metrics": [budget.metric for budget in budgets],
         "changed": [budget.updated_at for budget in budgets],
+        "kept": partition.KEPT,
         "since": since,
         "latest": LATEST,
         "most": settings.CHECK_MAX_REQUESTS,
