@@ -18,7 +18,7 @@ from tests.web.traces import (
     waits_for_a_person,
     worked_example,
 )
-from tracebudget import models
+from tracebudget import models, partition
 from tracebudget.queries.apps import Scope, app_report, app_rows
 from tracebudget.queries.traces import window
 
@@ -79,6 +79,11 @@ def test_environment_and_window_narrow_every_figure(scope: Scope) -> None:
     assert (shop.requests, shop.ttft.total) == (1, 3)
     nothing = Scope(scope.project, window("1h", now=AFTERWARDS + timedelta(hours=2)))
     assert {row.state for row in app_rows(nothing)} == {"idle"}
+
+
+def test_what_retention_kept_for_its_faults_is_no_sample(scope: Scope) -> None:
+    models.Trace.objects.filter(app__slug="shop").update(day=partition.KEPT)
+    assert {row.app.name: row.requests for row in app_rows(scope)} == {"shop": 0, "team": 1}
 
 
 def test_report_of_an_app(scope: Scope) -> None:

@@ -147,6 +147,10 @@ class AppRow:
 OF_THEIR_DAY = Q(day__gt=partition.KEPT)
 
 
+# Requests that outlived their retention were kept for what was wrong with them: no sample at all.
+SAMPLE = Q(day__gt=partition.KEPT)
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Which requests figures rest on: a project's or one app's, in a window, in an environment."""
