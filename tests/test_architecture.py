@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "document": (),
     "conclusions": ("models", "core", "packing", "document"),
     "keys": ("models",),
+    "metrics": (),
     "sign_in": ("models",),
     "store": (*ROWS, "core"),
     "queries": (*ROWS, "core", "document", "wording", "templatetags.duration"),
@@ -47,23 +48,24 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "summary": ("core", "wording", "templatetags.duration"),
     "budget_file": ("core",),
     # use cases, and the shell around them
-    "pipeline": ("store", "conclusions", "core", "alerts.dispatch"),
+    "pipeline": ("store", "conclusions", "core", "metrics"),
     "tasks": ("pipeline", "store", "partition", "alerts.dispatch", "alerts.watch"),
     "alerts": (
         "models", "core", "wording", "templatetags.duration", "packing", "keys", "partition",
+        "metrics",
     ),
     "runtime": ("models", "keys", "partition", "sign_in", "celery"),
     # made-up traffic
     "demo": ("core.span", "core.budget", "core.declared"),
     "demo.project": ("demo", "models", "keys"),
     # edges
-    "ingest": ("core.span", "core.dialects", "core.content", "store", "models", "keys"),
+    "ingest": ("core.span", "core.dialects", "core.content", "store", "models", "keys", "metrics"),
     "web": (
         "queries", "store", "core", "wording", "templatetags", "alerts.channel", "alerts.rule",
         "alerts.words", "models", "keys", "sign_in", "runtime.packages",
     ),
     "management": (
-        "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "pipeline",
+        "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "ingest.receipts", "pipeline",
         "store", "models", "keys", "partition", "sign_in", "runtime", "budget_file", "summary",
         "demo", "document", "queries",
     ),

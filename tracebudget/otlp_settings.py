@@ -7,4 +7,4 @@ from tracebudget.settings import *  # noqa: F403
 
 ROOT_URLCONF = "tracebudget.otlp_urls"
 WSGI_APPLICATION = "tracebudget.otlp_wsgi.application"
-MIDDLEWARE = []
+MIDDLEWARE = ["tracebudget.metrics.measure_exports"]

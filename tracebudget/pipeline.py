@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import DataError, IntegrityError
 
-from tracebudget import store
+from tracebudget import metrics, store
 from tracebudget.conclusions import conclude
 from tracebudget.core.analysis import analyze
 from tracebudget.core.app import NO_APPS, Apps
@@ -65,6 +65,11 @@ def _answer(claim: Claim, payloads: Sequence[bytes], apps: AppsOfProjects) -> An
     """Whatever goes wrong with one trace is noted on its row, and harms no neighbour."""
     if claim.attempts >= settings.MAX_ATTEMPTS:
         return Failed(claim, GIVEN_UP)
+    with metrics.ANALYSIS_SECONDS.time():
+        return _analyzed(claim, payloads, apps)
+
+
+def _analyzed(claim: Claim, payloads: Sequence[bytes], apps: AppsOfProjects) -> Analyzed | Failed:
     try:
         spans = store.unpack_batches(payloads)
         known = apps.get(claim.project_id, NO_APPS)
@@ -82,6 +87,8 @@ def _save(answers: Sequence[Analyzed | Failed], *, now: datetime) -> None:
         failed += _save_analyzed(analyzed, now)
     if failed:
         store.save_failures(failed, now=now)
+    metrics.ANALYSES.labels("failed").inc(len(failed))
+    metrics.ANALYSES.labels("done").inc(len(answers) - len(failed))
 
 
 def _save_analyzed(analyzed: Sequence[Analyzed], now: datetime) -> list[Failed]:

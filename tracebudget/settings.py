@@ -117,6 +117,9 @@ URL = env_str("TRACEBUDGET_URL", f"http://{local_authority(HOST, PORT)}").rstrip
 
 LOG_FORMAT = env_choice("TRACEBUDGET_LOG_FORMAT", ("text", "json"))
 LOG_LEVEL = env_choice("TRACEBUDGET_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR"))
+# Counters of all processes, for /metrics. They may go: Prometheus knows that counters begin anew.
+METRICS_DIR = Path(env_str("TRACEBUDGET_METRICS_DIR", str(DATA_DIR / "metrics")))
+METRICS_TOKEN = env_secret("TRACEBUDGET_METRICS_TOKEN")
 WEB_PROCESSES = env_int("TRACEBUDGET_WEB_PROCESSES", 1)
 OTLP_PROCESSES = env_int("TRACEBUDGET_OTLP_PROCESSES", 1)
 # Threads of each of them: while one waits for the database, another runs.
@@ -141,6 +144,7 @@ INSTALLED_APPS = [
     "tracebudget.apps.TracebudgetConfig",
 ]
 MIDDLEWARE = [
+    "tracebudget.metrics.measure_exports",
     "django.middleware.security.SecurityMiddleware",
     "tracebudget.web.csp.content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -225,7 +229,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_SSL_REDIRECT = HTTPS
 # Probes and exporters inside the network speak plain HTTP.
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^v1/(traces|logs|metrics)$"]
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$", r"^v1/(traces|logs|metrics)$"]
 SECURE_HSTS_SECONDS = 30 * 24 * 3600 if HTTPS else 0
 # HSTS for all subdomains, and for ever, is the decision of the domain's owner.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
@@ -352,8 +356,8 @@ JUDGE_AGAIN_REQUESTS = env_int("TRACEBUDGET_JUDGE_AGAIN_REQUESTS", 1_000)
 
 # ---- retention -----------------------------------------------------------------------------------
 
-# A trace goes so many days after its first span came. Room for a month's comparison; 20 MB of disk
-# for each span that arrives a second, all month.
+# A trace goes so many days after its first span came: a month, to compare with; 0: never. That is
+# 1.8 GB of disk for each span a second.
 RETENTION_DAYS = env_int("TRACEBUDGET_RETENTION_DAYS", 30)
 # A first run over a year of data deletes for long; it holds one process of the worker.
 PRUNE_TIME_LIMIT = 3600

@@ -3,10 +3,12 @@
 from django.urls import include, path
 
 from tracebudget import probes
+from tracebudget.web.metrics import metrics
 
 urlpatterns = [
     path("healthz", probes.healthz),
     path("readyz", probes.readyz),
+    path("metrics", metrics),
     path("", include("ingest.urls")),
     path("", include("tracebudget.web.urls")),
 ]

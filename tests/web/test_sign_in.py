@@ -78,6 +78,7 @@ def test_stranger_is_asked_to_sign_in_at_every_other_page(client: Client) -> Non
     open_views = {
         "healthz",
         "readyz",
+        "metrics",
         "v1/traces",
         "v1/logs",
         "v1/metrics",

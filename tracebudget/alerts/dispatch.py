@@ -19,7 +19,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection, transaction
 
-from tracebudget import models
+from tracebudget import metrics, models
 from tracebudget.alerts import channel as channels
 from tracebudget.alerts.errors import DeliveryError
 from tracebudget.alerts.message import compose
@@ -114,6 +114,8 @@ def _try(delivery: models.Delivery, now: datetime) -> Outcome:
 @transaction.atomic
 def _record(delivery: models.Delivery, outcome: Outcome, *, now: datetime) -> None:
     """A line in the log, and the delivery's new state. Success holds, whoever else tried."""
+    outcome_word = "failed" if outcome.error else "sent"
+    metrics.DELIVERIES.labels(delivery.channel.kind, outcome_word).inc()
     models.DeliveryTry.objects.create(
         delivery=delivery,
         at=now,

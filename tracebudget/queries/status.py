@@ -94,9 +94,15 @@ def status(project: models.Project, *, now: datetime) -> Status:
         failures=list(mine.only("trace_id", "failure", "last_seen_at")[:FAILURES_SHOWN]),
         telling=telling(now=now),
         disk=disk_forecast(now=now),
-        days=[Day(*item) for item in list(partition.sizes().items())[-DAYS_SHOWN:]],
+        days=_days(now.date()),
         versions=_versions(),
     )
+
+
+def _days(today: date) -> list[Day]:
+    """The latest days, today the last: those ahead are made, and empty."""
+    days = [Day(day, size) for day, size in partition.sizes().items() if day <= today]
+    return days[-DAYS_SHOWN:]
 
 
 def arrivals(*, now: datetime) -> Arrivals:
@@ -153,7 +159,7 @@ def _versions() -> dict[str, str]:
     return {
         "Python": platform.python_version(),
         "Django": django.get_version(),
-        "PostgreSQL": ".".join(map(str, divmod(connection.pg_version, 10_000))),
+        "PostgreSQL": ".".join(map(str, connection.get_database_version())),
     }
 
 

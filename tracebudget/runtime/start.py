@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Callable
 from typing import IO
@@ -37,6 +38,7 @@ def run(stream: IO[str], *, with_demo: bool) -> None:
     log = MergedLog(stream, as_json=settings.LOG_FORMAT == "json")
     with locked(settings.DATA_DIR) as lock:
         make_secret(settings.SECRET_KEY_FILE)
+        shutil.rmtree(settings.METRICS_DIR, ignore_errors=True)  # counts of processes that are gone
         _require_free_ports()
         supervisor = Supervisor(log, inherit=[lock])
         try:

@@ -89,6 +89,7 @@ def is_count(metric: str) -> bool:
     return metric in {"turns", "input_tokens"}
 
 
+@register.filter
 def significant(value: float) -> str:
     """Three significant digits, no exponent, no trailing zeros: 1234.5 -> "1,230", 2.9 -> "2.9"."""
     rounded = float(f"{value:.{SIGNIFICANT - 1}e}")

@@ -4,6 +4,7 @@ from django.urls import include, path, register_converter
 
 from tracebudget.web import alerts, api, sign_in, views
 from tracebudget.web.converters import SpanId, TraceId
+from tracebudget.web.status import status_page
 
 register_converter(TraceId, "trace_id")
 register_converter(SpanId, "span_id")
@@ -22,6 +23,7 @@ project_pages = [
         alerts.change_channel,
         name="change_channel",
     ),
+    path("status/", status_page, name="status"),
     path("requests/", views.requests_page, name="requests"),
     path("requests/<trace_id:trace_id>/", views.request_page, name="request"),
     path("requests/<trace_id:trace_id>/rows/", views.rows_part, name="request_rows"),
