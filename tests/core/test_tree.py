@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from tests.builders import agent, at, chat, make_span, make_trace, ns, numbered, plain, tool
-from tests.core.reading import analyzed, document_of, kinds, notes, path, segments, step
+from tests.builders import agent, at, chat, make_span, make_trace, ns, plain, tool
+from tests.core.reading import analyzed, document_of, notes, path, segments, step
 from tracebudget.core.span import KIND_CLIENT, KIND_SERVER, Span
 from tracebudget.core.tree import Node, build_tree
 
@@ -344,15 +344,3 @@ def test_a_skewed_child_takes_its_subtree_along() -> None:
     leaf = next(node for node in tree.nodes if node.id == "leaf")
     assert (leaf.start, leaf.end) == (at(40), at(45))
     assert leaf.span.start_ns == at(5)  # what was received stays as it was
-
-
-def test_depth_is_no_danger() -> None:
-    """A chain of 3,000 spans, far deeper than Python recurses."""
-    spans = [
-        make_span("x", n / 10, 600 - n / 10, id=numbered(n + 1), parent=numbered(n) if n else "")
-        for n in range(3000)
-    ]
-    document = document_of(spans)
-    assert document["end_to_end_ns"] == ns(600)
-    assert len(document["path"]) == 2 * 3000 - 1  # each span's own time on both sides of its child
-    assert kinds(document) == {}

@@ -69,6 +69,10 @@ def test_growth_is_silent(calls: tuple[tuple[int, float], ...]) -> None:
     assert found("context_growth", conversation(*calls)) is None
 
 
+def test_half_as_much_again_is_growth() -> None:
+    assert found("context_growth", conversation((1000, 60), (1200, 150), (1500, 270))) is not None
+
+
 @pytest.mark.parametrize(("cached", "fires"), [(2999, True), (3000, False)])
 def test_growth_that_a_cache_carries_is_none(cached: int, fires: bool) -> None:
     calls = conversation(*GROWING[::2], cached=[0, 0, cached])

@@ -876,7 +876,6 @@ def test_haystack_tools_fail_in_their_output() -> None:
     assert step(document, "t")["status"] == "error"
 
 
-@pytest.mark.xfail(strict=True, reason="bug 22")
 def test_qwen_code_tells_how_a_tool_failed() -> None:
     attributes = {"gen_ai.tool.name": "t", "tool.failure_kind": "timeout"}
     document = analyzed(
