@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from ingest.errors import OtlpError
 from tracebudget import keys, models
@@ -14,9 +15,16 @@ HOW = "Send `Authorization: Bearer <ingest key>` or `x-api-key: <ingest key>`."
 Headers = Mapping[str, str]  # named in lower case, or whatever their case
 
 
-def authenticate(headers: Headers, *, now: datetime) -> models.IngestKey:
+class Caller(NamedTuple):
+    """Who sends an export, and by which way."""
+
+    headers: Headers
+    way: models.Way
+
+
+def authenticate(caller: Caller, *, now: datetime) -> models.IngestKey:
     """The key's row, its project with it. OtlpError 401 without a known, unrevoked key."""
-    secret = sent_key(headers)
+    secret = sent_key(caller.headers)
     if not secret:
         raise OtlpError(401, f"No ingest key. {HOW}")
     key = keys.find_key(models.IngestKey, secret, now=now)

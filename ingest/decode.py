@@ -281,9 +281,12 @@ def _name(text: str, export: Export) -> str:
     return _tidy(cut(text, MAX_NAME_CHARS), export)
 
 
+CUT = "... [cut: "
+
+
 def cut(text: str, cap: int) -> str:
     """The text as it is, or its beginning with a word on what is missing."""
-    return text if len(text) <= cap else f"{text[:cap]}... [cut: {len(text)} characters in all]"
+    return text if len(text) <= cap else f"{text[:cap]}{CUT}{len(text)} characters in all]"
 
 
 def _tidy(text: str, export: Export) -> str:

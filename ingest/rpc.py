@@ -16,10 +16,10 @@ from django.db import close_old_connections
 from django.utils import timezone
 
 from ingest import otlp
-from ingest.auth import authenticate
-from ingest.decode import Export
+from ingest.auth import Caller
 from ingest.errors import INTERNAL, OtlpError, retried_when_away
-from ingest.intake import latest_ns, take_in
+from ingest.intake import ignore, receive
+from tracebudget.models import Signal, Way
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,10 @@ Answer = Callable[[bytes, grpc.ServicerContext], bytes]
 
 COLLECTOR = "opentelemetry.proto.collector"
 TRACES = f"{COLLECTOR}.trace.v1.TraceService"
-IGNORED = (f"{COLLECTOR}.logs.v1.LogsService", f"{COLLECTOR}.metrics.v1.MetricsService")
+IGNORED = {
+    f"{COLLECTOR}.logs.v1.LogsService": Signal.LOGS,
+    f"{COLLECTOR}.metrics.v1.MetricsService": Signal.METRICS,
+}
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 DETAILS = "grpc-status-details-bin"  # where clients look for the google.rpc.Status
 
@@ -65,7 +68,8 @@ def make_server() -> grpc.Server:
             ("grpc.so_reuseport", 0),  # two servers on one port would share the calls unnoticed
         ],
     )
-    answers = {TRACES: export_traces} | dict.fromkeys(IGNORED, ignore_export)
+    answers = {TRACES: export_traces}
+    answers |= {service: ignore_export(signal) for service, signal in IGNORED.items()}
     server.add_generic_rpc_handlers([_service(name, answer) for name, answer in answers.items()])
     return server
 
@@ -101,24 +105,25 @@ def answers_in_grpc(answer: Answer) -> Answer:
 @answers_in_grpc
 def export_traces(body: bytes, context: grpc.ServicerContext) -> bytes:
     """Store the spans of one export request; durable before the answer."""
-    now = timezone.now()
-    project = authenticate(headers(context), now=now).project
-    export = otlp.read_export(body, otlp.PROTOBUF, latest_ns=latest_ns(now))
-    take_in(export, project, now=now)
+    export = receive(caller_of(context), otlp.PROTOBUF, lambda: body, now=timezone.now())
     return otlp.export_answer(export).SerializeToString()
 
 
-@answers_in_grpc
-def ignore_export(body: bytes, context: grpc.ServicerContext) -> bytes:
-    """A success without effect: see views.ignore_export."""
-    authenticate(headers(context), now=timezone.now())
-    return otlp.export_answer(Export()).SerializeToString()
+def ignore_export(signal: Signal) -> Answer:
+    @answers_in_grpc
+    def answer(body: bytes, context: grpc.ServicerContext) -> bytes:
+        """A success without effect: see intake.ignore."""
+        export = ignore(caller_of(context), signal, lambda: body, now=timezone.now())
+        return otlp.export_answer(export).SerializeToString()
+
+    return answer
 
 
-def headers(context: grpc.ServicerContext) -> dict[str, str]:
-    """The call's metadata that is text. gRPC has the names in lower case."""
+def caller_of(context: grpc.ServicerContext) -> Caller:
+    """Of the call's metadata what is text. gRPC has the names in lower case."""
     pairs = context.invocation_metadata()
-    return {name: value for name, value in pairs if isinstance(value, str)}
+    headers = {name: value for name, value in pairs if isinstance(value, str)}
+    return Caller(headers, Way.GRPC)
 
 
 def _abort(context: grpc.ServicerContext, error: OtlpError) -> NoReturn:

@@ -3,9 +3,10 @@
 from django.urls import URLPattern, path
 
 from ingest import views
+from tracebudget.models import Signal
 
 urlpatterns: list[URLPattern] = [
     path("v1/traces", views.export_traces, name="export_traces"),
-    path("v1/logs", views.ignore_export, name="ignore_logs"),
-    path("v1/metrics", views.ignore_export, name="ignore_metrics"),
+    path("v1/logs", views.ignore_export, {"signal": Signal.LOGS}, "ignore_logs"),
+    path("v1/metrics", views.ignore_export, {"signal": Signal.METRICS}, "ignore_metrics"),
 ]

@@ -1,10 +1,11 @@
-"""OTLP over HTTP: authenticate, read, decode, take in, answer."""
+"""OTLP over HTTP: bodies in, answers out."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
+from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
@@ -13,25 +14,25 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from ingest import otlp
-from ingest.auth import authenticate
+from ingest.auth import Caller
 from ingest.body import read_body, read_capped
-from ingest.decode import Export
 from ingest.errors import INTERNAL, OtlpError, retried_when_away
-from ingest.intake import latest_ns, take_in
+from ingest.intake import ignore, receive
+from tracebudget.models import Signal, Way
 
 logger = logging.getLogger(__name__)
 
-View = Callable[[HttpRequest], HttpResponse]
+View = Callable[..., HttpResponse]
 
 
 def answers_in_otlp(view: View) -> View:
     """Errors become a google.rpc.Status, on the web port too."""
 
     @wraps(view)
-    def wrapped(request: HttpRequest) -> HttpResponse:
+    def wrapped(request: HttpRequest, **arguments: Any) -> HttpResponse:
         try:
             with retried_when_away():
-                return view(request)
+                return view(request, **arguments)
         except OtlpError as refusal:
             error = refusal
         except Exception:
@@ -48,11 +49,9 @@ def answers_in_otlp(view: View) -> View:
 @answers_in_otlp
 def export_traces(request: HttpRequest) -> HttpResponse:
     """Store the spans of one export request; durable before the 200."""
-    now = timezone.now()
     content_type = otlp.media_type(request.content_type or "")
-    project = authenticate(request.headers, now=now).project
-    export = otlp.read_export(read_body(request), content_type, latest_ns=latest_ns(now))
-    take_in(export, project, now=now)
+    read = partial(read_body, request)
+    export = receive(caller_of(request), content_type, read, now=timezone.now())
     return otlp.export_response(export, content_type)
 
 
@@ -60,15 +59,16 @@ def export_traces(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_POST
 @answers_in_otlp
-def ignore_export(request: HttpRequest) -> HttpResponse:
-    """A success without effect, for exporters that send logs and metrics to where traces go.
-
-    The body is read to its end: senders that cannot finish writing see a broken connection.
-    """
+def ignore_export(request: HttpRequest, signal: Signal) -> HttpResponse:
+    """A success without effect: see intake.ignore."""
     content_type = otlp.media_type(request.content_type or "")
-    authenticate(request.headers, now=timezone.now())
-    read_capped(request)
-    return otlp.export_response(Export(), content_type)
+    read = partial(read_capped, request)
+    export = ignore(caller_of(request), signal, read, now=timezone.now())
+    return otlp.export_response(export, content_type)
+
+
+def caller_of(request: HttpRequest) -> Caller:
+    return Caller(request.headers, Way.HTTP)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

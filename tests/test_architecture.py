@@ -65,9 +65,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "alerts.words", "models", "keys", "sign_in", "runtime.packages",
     ),
     "management": (
-        "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "ingest.receipts", "pipeline",
-        "store", "models", "keys", "partition", "sign_in", "runtime", "budget_file", "summary",
-        "demo", "document", "queries",
+        "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "ingest.receipts",
+        "pipeline", "store", "models", "keys", "partition", "sign_in", "runtime", "budget_file",
+        "summary", "demo", "document", "queries",
     ),
     # what Django and Celery load by name
     "migrations": ("models", "partition"),

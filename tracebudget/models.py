@@ -77,6 +77,70 @@ class ApiToken(Key):
     """Lets a program read a project over the HTTP API."""
 
 
+class Way(models.TextChoices):
+    """How spans came in."""
+
+    HTTP = "http", "HTTP"
+    GRPC = "grpc", "gRPC"
+    FILE = "file", "File"
+
+
+class Signal(models.TextChoices):
+    """What an export carried. Only traces are stored."""
+
+    TRACES = "traces", "Traces"
+    METRICS = "metrics", "Metrics"
+    LOGS = "logs", "Logs"
+
+
+class Place(models.TextChoices):
+    """Where in a span something stands."""
+
+    NAME = "name", "Span name"
+    SPAN = "span", "Span attribute"
+    STATUS_MESSAGE = "status_message", "Status message"
+    TRACE_STATE = "trace_state", "Trace state"
+    EVENT_NAME = "event_name", "Event name"
+    EVENT = "event", "Event attribute"
+    LINK = "link", "Link attribute"
+    SCOPE = "scope", "Scope attribute"
+    RESOURCE = "resource", "Resource attribute"
+
+
+class Fate(models.TextChoices):
+    """What the privacy door did with a value."""
+
+    KEPT = "kept", "Kept"
+    PSEUDONYM = "pseudonym", "Pseudonym"
+    MASKED = "masked", "Masked"
+    CUT = "cut", "Cut"
+    WITHHELD = "withheld", "Withheld"  # length and digest remain
+    LEFT_OUT = "left_out", "Left out"  # with its name, or without a trace
+
+
+class Receipt(models.Model):
+    """What came in at one time and what the privacy door did with it: names and counts, no values.
+
+    The counts are of all exports since the receipt before, `fates` of the last of them: rows of
+    [place, key, fate, count]. The latest receipts of each project are kept.
+    """
+
+    project = models.ForeignKey(Project, models.CASCADE, db_index=False)
+    at = models.DateTimeField()
+    way = models.CharField(max_length=4, choices=Way)
+    signal = models.CharField(max_length=7, choices=Signal)
+    privacy = models.CharField(max_length=20, choices=Privacy)
+    export_count = models.IntegerField()
+    span_count = models.IntegerField()  # let in
+    refused = models.JSONField()  # spans by reason
+    repaired = models.JSONField()  # by what was wrong
+    errors = models.JSONField()  # exports refused whole, by message
+    fates = models.JSONField()
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "-id"], name="receipt_latest")]
+
+
 class SignInLink(models.Model):
     """A single-use, short-lived way in: `up` prints one on its first start."""
 

@@ -11,6 +11,7 @@ import orjson
 Digest = Callable[[bytes], str]
 
 DIGEST_BYTES = 8
+PSEUDONYM = "anon-"  # how one begins
 
 
 def keyed_digest(key: bytes, project_id: int) -> Digest:
@@ -28,4 +29,4 @@ def keyed_digest(key: bytes, project_id: int) -> Digest:
 
 def pseudonym(value: Any, digest: Digest) -> str:
     """Stable in its project, so that requests still join to sessions."""
-    return f"anon-{digest(value.encode() if isinstance(value, str) else orjson.dumps(value))}"
+    return f"{PSEUDONYM}{digest(value.encode() if isinstance(value, str) else orjson.dumps(value))}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -16,6 +17,7 @@ from google.rpc import code_pb2
 from google.rpc.status_pb2 import Status
 from pytest_django import DjangoAssertNumQueries, Settings
 
+from ingest import receipts
 from tests import otlp
 from tests.ingest.exporter import Exporter, error_message, partial_success, rejected
 from tests.otlp import JSON, PROTOBUF, json_export, json_span
@@ -285,8 +287,12 @@ def test_the_privacy_of_the_project_decides_what_is_stored(
 
 
 def test_the_number_of_queries_does_not_depend_on_the_number_of_spans(
-    exporter: Exporter, settings: Settings, django_assert_num_queries: DjangoAssertNumQueries
+    exporter: Exporter,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
+    monkeypatch.setattr(receipts, "EVERY", timedelta(hours=1))
     settings.KEY_CACHE_SECONDS = 60
     exporter.send(BODY, PROTOBUF)
     many = b"".join(otlp.recorded(otlp.two_turns) for _ in range(20))

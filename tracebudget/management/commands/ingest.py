@@ -14,6 +14,7 @@ from django.utils import timezone
 from ingest.errors import OtlpError
 from ingest.intake import latest_ns, take_in
 from ingest.otlp import read_file
+from ingest.receipts import Stream
 from tracebudget import models
 from tracebudget.runtime.first_start import PROJECT
 
@@ -43,9 +44,10 @@ class Command(BaseCommand):
         """Store what can be read of a file; whether that was all of it."""
         stored = 0
         now = timezone.now()
+        stream = Stream(project, models.Way.FILE, models.Signal.TRACES)
         try:
             for export in read_file(_source(file), latest_ns=latest_ns(now)):
-                take_in(export, project, now=now)
+                take_in(export, stream, now=now)
                 stored += len(export.spans)
                 if message := export.message():
                     self.stderr.write(f"{file}: {message}")
