@@ -232,6 +232,7 @@ def test_page_reads_without_scripts(
 
 def test_five_thousand_spans_draw_in_a_second(page: Page, long_url: str) -> None:
     page.goto(long_url)
+    page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
     waited = page.evaluate(
         "() => { const page = performance.getEntriesByType('navigation')[0];"
         " const paint = performance.getEntriesByName('first-contentful-paint')[0];"
