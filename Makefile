@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test browser coverage lint format migrations-check check
+.PHONY: help setup run test browser picture coverage lint format migrations-check check
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ test: .venv/dev  ## Run all tests; installs Chromium where it may
 
 browser: .venv/dev  ## Run the browser tests alone
 	@$(BIN)/python -m pytest -m browser
+
+picture: .venv/dev  ## Take the README's picture anew, from the demo
+	@$(BIN)/python -m tests.browser.picture
 
 coverage: .venv/dev  ## Run all tests and tell the branches that none took
 	@$(BIN)/coverage run -m pytest && $(BIN)/coverage report

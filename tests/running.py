@@ -80,9 +80,9 @@ class RunningUp:
         self.start("--no-demo")
         self.wait_for(f"ready: {self.url}")
 
-    def wait_for(self, text: str) -> None:
-        """Until a line contains `text`. AssertionError with the whole log when none does."""
-        deadline = time.monotonic() + START_SECONDS
+    def wait_for(self, text: str, *, seconds: float = START_SECONDS) -> None:
+        """Until a line contains `text`. AssertionError with the whole log if none does in time."""
+        deadline = time.monotonic() + seconds
         while not any(text in line for line in self.lines):
             log = "".join(self.lines)
             assert self.running.poll() is None, f"ended without saying {text!r}:\n{log}"
