@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test browser picture coverage lint format migrations-check check
+.PHONY: help setup run test faults browser picture coverage lint format migrations-check check
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ run: .venv/runtime  ## Start Tracebudget here; Ctrl-C ends it
 test: .venv/dev  ## Run all tests; installs Chromium where it may
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m pytest
+
+faults: .venv/dev  ## Kill every part under load, many times over
+	@FAULT_ROUNDS=10 $(BIN)/python -m pytest tests/faults
 
 browser: .venv/dev  ## Run the browser tests alone
 	@$(BIN)/python -m pytest -m browser

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -99,9 +100,14 @@ class RunningUp:
         return psutil.Process(self.running.pid).children(recursive=True)
 
     def child(self, word: str) -> psutil.Process:
-        """The direct child that is called `word`, or has it on its command line."""
-        below = psutil.Process(self.running.pid).children()
-        return next(child for child in below if word in {child.name(), *child.cmdline()})
+        """The direct child that is called `word`, or has it on its command line. LookupError when
+        there is none just now.
+        """
+        for child in psutil.Process(self.running.pid).children():
+            with suppress(psutil.NoSuchProcess):
+                if word in {child.name(), *child.cmdline()}:
+                    return child
+        raise LookupError(word)
 
     def manage(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Another command of manage.py in the same environment."""

@@ -58,6 +58,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # made-up traffic
     "demo": ("core.span", "core.budget", "core.declared"),
     "demo.project": ("demo", "models", "keys"),
+    # made-up load, measured
+    "bench": (),
     # edges
     "ingest": ("core.span", "core.dialects", "core.content", "store", "models", "keys", "metrics"),
     "web": (
@@ -89,7 +91,7 @@ ONLY_FOR = {
     "kombu": ("beat", "runtime"),
     "google": ("ingest",),
     "grpc": ("ingest",),
-    "opentelemetry": ("ingest", "management", "demo"),
+    "opentelemetry": ("ingest", "bench", "management", "demo"),
     "standardwebhooks": ("alerts",),
     "granian": (),  # started, never imported
     "plotly": (),  # its file is served, its Python is for tests

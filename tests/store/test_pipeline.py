@@ -17,6 +17,7 @@ from tracebudget.conclusions import conclude
 from tracebudget.core.analysis import analyze
 from tracebudget.core.span import Span
 from tracebudget.packing import decompress
+from tracebudget.queries import traces as queries
 from tracebudget.store import Analyzed
 
 SECOND = timedelta(seconds=1)
@@ -183,6 +184,20 @@ def test_two_workers_with_one_revision_leave_one_result(project: models.Project)
         store.save_analyses([result], now=LATER)
     assert models.Analysis.objects.count() == 1
     assert models.ModelCall.objects.count() == 2
+
+
+def test_two_projects_with_one_trace_id_never_see_each_other(project: models.Project) -> None:
+    other = models.Project.objects.create(slug="other", name="Other")
+    ours, theirs = two_turns(), [span(trace_id=two_turns()[0].trace_id)]
+    mine, yours = arrive(project, ours), arrive(other, theirs)
+    assert pipeline.analyze_due(at(LATER)) == 2
+    assert document(mine) == analyze(ours, project="shop").document()
+    assert document(yours) == analyze(theirs, project="other").document()
+    for owner, trace, spans in ((project, mine, ours), (other, yours, theirs)):
+        assert queries.find_trace(owner, trace.trace_id) == trace
+        assert {one.span_id for one in queries.spans(trace)} == {one.span_id for one in spans}
+    assert {call.trace_id for call in models.ModelCall.objects.all()} == {mine.pk}
+    assert models.App.objects.get(project=project).name == "shop-agent"
 
 
 def test_apps_with_one_slug_stay_apart(project: models.Project) -> None:

@@ -1,0 +1,1 @@
+"""Benchmarks: the real programs under load, measured from outside. For developers."""
