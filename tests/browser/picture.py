@@ -7,13 +7,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from tests.browser import chromium
 from tests.running import ROOT, RunningUp
 
 PICTURE = ROOT / "docs" / "images" / "request.png"
-WIDTH, HEIGHT = 1280, 800  # to the end of the waterfall
+SIZE: ViewportSize = {"width": 1280, "height": 800}  # to the end of the waterfall
 # The newest request that the new release slowed down: its tools ran one after the other.
 LIST = "/p/demo/requests/?app=support-agent&finding=serial_tools&range=24h"
 ROW = "main table tbody tr a[href*='/requests/']"
@@ -30,8 +30,8 @@ def take_picture() -> None:
                 browser = playwright.chromium.launch(
                     executable_path=chromium.find(), args=list(chromium.FLAGS)
                 )
-                size = {"width": WIDTH, "height": HEIGHT}
-                _photograph(browser.new_page(viewport=size, color_scheme="light"), up)
+                page = browser.new_page(viewport=SIZE, color_scheme="light")
+                _photograph(page, up)
                 browser.close()
         finally:
             up.stop()
