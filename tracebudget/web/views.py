@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 from uuid import UUID
 
@@ -29,7 +30,7 @@ from tracebudget.web.request_page import TABLE_ROWS, RequestPage, part_of
 from tracebudget.web.spans import TREE_ROWS, read_span, tree_of
 from tracebudget.web.waterfall import Picture
 
-MAX_ROW = 10**9  # a row number in an address; larger ones are nonsense
+ROW_NUMBER = re.compile(r"[0-9]{1,9}")
 MAX_CHANGES = 100  # of a budget's history; what was promised before that interests an audit only
 
 
@@ -212,8 +213,9 @@ def span_page(request: HttpRequest, project: str, trace_id: UUID, span_id: str) 
 
 
 def _row_number(request: HttpRequest, name: str) -> int:
+    """A row number in the address, counted from 0; what is no such number begins at the start."""
     text = request.GET.get(name, "")
-    return min(int(text), MAX_ROW) if text.isascii() and text.isdigit() else 0
+    return int(text) if ROW_NUMBER.fullmatch(text) else 0
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
