@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from ingest import otlp, receipts
+from ingest import limits, otlp, receipts
 from ingest.auth import Caller, authenticate
 from ingest.decode import Export
 from ingest.privacy import pass_door
@@ -22,9 +22,12 @@ def receive(
     caller: Caller, content_type: str, read: Callable[[], bytes], *, now: datetime
 ) -> Export:
     """Store the spans of one export request. OtlpError where that is refused as a whole."""
-    stream = Stream(authenticate(caller, now=now).project, caller.way, Signal.TRACES)
+    key = authenticate(caller, now=now)
+    stream = Stream(key.project, caller.way, Signal.TRACES)
     with receipts.errors_noted(stream, now=now):
+        limits.require_room(key, now=now)
         export = otlp.read_export(read(), content_type, latest_ns=latest_ns(now))
+    limits.spend(key, len(export.spans) + export.refused.total(), now=now)
     take_in(export, stream, now=now)
     return export
 

@@ -34,6 +34,7 @@ RPC_CODES = {
     404: code_pb2.NOT_FOUND,
     413: code_pb2.RESOURCE_EXHAUSTED,
     415: code_pb2.INVALID_ARGUMENT,
+    429: code_pb2.RESOURCE_EXHAUSTED,
     500: code_pb2.INTERNAL,
     503: code_pb2.UNAVAILABLE,
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from typing import NoReturn
+from urllib.parse import unquote
 
 import grpc
 from django.conf import settings
@@ -123,7 +124,12 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
     """Of the call's metadata what is text. gRPC has the names in lower case."""
     pairs = context.invocation_metadata()
     headers = {name: value for name, value in pairs if isinstance(value, str)}
-    return Caller(headers, Way.GRPC)
+    return Caller(headers, address_of(context.peer()), Way.GRPC)
+
+
+def address_of(peer: str) -> str:
+    """The IP address in what gRPC calls a peer: `ipv4:127.0.0.1:50000`, `ipv6:%5B::1%5D:50000`."""
+    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
 
 
 def _abort(context: grpc.ServicerContext, error: OtlpError) -> NoReturn:

@@ -68,7 +68,7 @@ def ignore_export(request: HttpRequest, signal: Signal) -> HttpResponse:
 
 
 def caller_of(request: HttpRequest) -> Caller:
-    return Caller(request.headers, Way.HTTP)
+    return Caller(request.headers, request.META.get("REMOTE_ADDR", ""), Way.HTTP)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

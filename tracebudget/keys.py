@@ -61,6 +61,7 @@ def find_key(kind: type[KeyRow], secret: str, *, now: datetime) -> KeyRow | None
     row = _row(kind, prefix[0], now) if prefix else None
     if row is None or not secrets.compare_digest(row.digest, _digest(secret)):
         return None
+    _note_use(row, now)
     return row
 
 
@@ -74,7 +75,6 @@ def _row(kind: type[KeyRow], prefix: str, now: datetime) -> KeyRow | None:
         _remembered.pop((kind, prefix), None)
     else:
         _remember(row, prefix)
-        _note_use(row, now)
     return row
 
 
@@ -94,6 +94,7 @@ def forget_all() -> None:
 def _note_use(row: models.Key, now: datetime) -> None:
     if row.last_used_at is None or row.last_used_at < now - USE_NOTED_EVERY:
         type(row)._default_manager.filter(pk=row.pk).update(last_used_at=now)
+        row.last_used_at = now
 
 
 def _digest(secret: str) -> str:

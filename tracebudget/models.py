@@ -70,7 +70,12 @@ class Key(models.Model):
 
 
 class IngestKey(Key):
-    """Lets an exporter send spans into a project."""
+    """Lets an exporter send spans into a project.
+
+    Its own limit of spans a second, 0 for none, goes before the setting's.
+    """
+
+    max_spans_per_second = models.PositiveIntegerField(null=True)
 
 
 class ApiToken(Key):

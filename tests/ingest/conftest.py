@@ -9,8 +9,15 @@ from pytest_django import Settings
 
 django.setup()  # when this folder is named, pytest reads this file before pytest-django does it
 
+from ingest import limits  # noqa: E402
 from tests.ingest.exporter import Exporter  # noqa: E402
 from tracebudget import keys, models, otlp_settings  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh_limits() -> None:
+    """Buckets are found by ids, and tests make the same ids again."""
+    limits.forget_all()
 
 
 @pytest.fixture

@@ -64,10 +64,19 @@ class Target:
 
 
 @pytest.fixture
-def target(run_program: RunProgram, monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
+def keyless_project() -> str:
+    """Of the server; a test may name another."""
+    return ""
+
+
+@pytest.fixture
+def target(
+    run_program: RunProgram, monkeypatch: pytest.MonkeyPatch, keyless_project: str
+) -> Iterator[Target]:
     port = free_port()
     monkeypatch.setenv("TRACEBUDGET_GRPC_PORT", str(port))
     monkeypatch.setenv("TRACEBUDGET_STORE_TIMEOUT_MS", "500")
+    monkeypatch.setenv("TRACEBUDGET_KEYLESS_PROJECT", keyless_project)
     shop = models.Project.objects.create(slug="shop", name="Shop")
     _, secret = keys.create_key(shop, "tests", models.IngestKey)
     process = run_program(programs.grpc())
@@ -131,6 +140,23 @@ def test_refusals_have_the_status_that_the_specification_gives_them(target: Targ
         assert DETAILS not in dict(error.trailing_metadata())
     assert stored_span_count() == 0
     target.export(BODY)
+    assert stored_span_count() == 5
+
+
+def test_a_key_over_its_limit_is_told_when_to_send_again(target: Target) -> None:
+    models.IngestKey.objects.update(max_spans_per_second=1)
+    target.export(BODY)
+    target.export(BODY)
+    error = target.refusal(BODY)
+    wait = RetryInfo()
+    assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert details(error).details[0].Unpack(wait)
+    assert wait.retry_delay.seconds >= 1
+
+
+@pytest.mark.parametrize("keyless_project", ["shop"])
+def test_without_a_key_only_where_the_setting_names_a_project(target: Target) -> None:
+    target.export(BODY, secret="")
     assert stored_span_count() == 5
 
 
