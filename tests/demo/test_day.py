@@ -76,9 +76,10 @@ def test_the_new_release_broke_a_promise_that_the_old_one_kept(day: list[Seen]) 
     new = [seen for seen in mine if seen.request.root.start >= rollout]
     assert {seen.analysis.identity.version for seen in old} == {support.OLD_RELEASE}
     assert {seen.analysis.identity.version for seen in new} == {support.NEW_RELEASE}
-    assert share_over(old, "turn") < 0.05
-    assert share_over(new, "turn") > 0.3
-    assert sum(seen.is_over("turn") for seen in new[-20:]) >= 3
+    for metric in ("end_to_end", "turn"):
+        assert share_over(old, metric) < 0.05
+        assert share_over(new, metric) > 0.3
+        assert sum(seen.is_over(metric) for seen in new[-20:]) >= 3
 
 
 def share_over(day: list[Seen], metric: str) -> float:

@@ -45,7 +45,9 @@ class Visit:
 @dataclass(frozen=True, slots=True)
 class Agent:
     """An agent: its instructions (and tools' definitions), its model, and the agents it may call.
-    `service` is the program it runs in, "" for its caller's.
+
+    One that nobody watches does not stream. `service` is the program it runs in, "" for its
+    caller's.
     """
 
     name: str
@@ -89,7 +91,7 @@ class _Loop:
             if conditions.broken_arguments and number == 0:
                 yield from self._ask_in_vain(round_)
             yield from self._take_round(round_, is_first=number == 0)
-        call = yield from self._answer(task, is_streamed=self.agent.is_streamed)
+        call = yield from self._answer(task, is_streamed=True)
         if conditions.generates_twice:
             yield from self._answer(task, is_streamed=False)
         self.prompt = call.after

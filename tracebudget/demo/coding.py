@@ -46,8 +46,9 @@ FILES = ("parser", "lexer", "writer", "config", "server", "client", "cache", "st
 def make_agent(inference: Inference) -> Agent:
     """The coding agent, and the two it calls: a scout inside it, a reviewer behind HTTP."""
     scout = Agent(
-        "explorer", inference, MODEL, Prompt("system", "Find the code that matters.", 1_600)
-    )
+        "explorer", inference, MODEL, Prompt("system", "Find the code that matters.", 2_200),
+        is_streamed=False,
+    )  # fmt: skip
     reviewer = Agent(
         "reviewer", inference, MODEL, Prompt("system", "Review the change.", 1_400),
         service=REVIEWER,

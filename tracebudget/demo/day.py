@@ -39,11 +39,11 @@ THINKING = (20 * SECOND, 100 * SECOND)  # between an answer and the next questio
 CODING_THINKING = (40 * SECOND, 240 * SECOND)
 
 # The rush: neighbours of ours fill the inference service over noon.
-RUSH = (DAY - 180 * MINUTE, DAY - 142 * MINUTE)
+RUSH = (DAY - 180 * MINUTE, DAY - 150 * MINUTE)
 NEIGHBOUR_EVERY, NEIGHBOUR_NS = 150 * MS, 1_150 * MS
 ROLLOUT = DAY - 50 * MINUTE  # of support's new release
 
-# Which faults strike an app's requests, by weight, and what share of them.
+# Which faults strike an app's requests, by weight; which share they strike stands in `_Day`.
 Faults = Mapping[str, int]
 SUPPORT_FAULTS: Faults = {
     "repeated tool": 5, "two generations": 6, "tool retry": 5, "slow tool": 3, "slow gateway": 5,
@@ -80,7 +80,7 @@ class _Day:
         self.support = support.make_agents(self.own)
         self.coder = coding.make_agent(self.bought)
         self.night_shift = nightly.make_agents(self.own)
-        self.support_faults = _Misfortune(SUPPORT_FAULTS, 0.07, self._rng("support faults"))
+        self.support_faults = _Misfortune(SUPPORT_FAULTS, 0.055, self._rng("support faults"))
         self.coding_faults = _Misfortune(CODING_FAULTS, 0.36, self._rng("coding faults"))
         self.nightly_faults = _Misfortune(NIGHTLY_FAULTS, 0.25, self._rng("nightly faults"))
 

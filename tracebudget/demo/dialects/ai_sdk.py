@@ -20,7 +20,8 @@ def _operation(name: str) -> Attributes:
 
 
 def _call(call: Call) -> Spelling:
-    name = "ai.streamText.doStream" if call.is_streamed or call.error else _DO_GENERATE
+    is_streamed = call.is_streamed or call.error  # the calls that are refused are the coder's
+    name = "ai.streamText.doStream" if is_streamed else "ai.generateText.doGenerate"
     attributes: Attributes = _operation(name) | {
         "ai.model.provider": f"{call.provider}.chat",
         "ai.model.id": call.model,
@@ -33,9 +34,6 @@ def _call(call: Call) -> Spelling:
         return Spelling(name, attributes)
     first = first_chunk("ai.stream.firstChunk", call)
     return Spelling(name, attributes | _answer(call), events=first)
-
-
-_DO_GENERATE = "ai.generateText.doGenerate"
 
 
 def _answer(call: Call) -> Attributes:
@@ -86,14 +84,16 @@ def _tool(tool: ToolRun) -> Spelling:
 
 
 def _run(run: Run) -> Spelling:
-    attributes: Attributes = _operation("ai.streamText") | {
+    is_streamed = any(isinstance(work, Call) and work.is_streamed for work in run.inside)
+    name = "ai.streamText" if is_streamed else "ai.generateText"
+    attributes: Attributes = _operation(name) | {
         "resource.name": run.agent,
         "ai.telemetry.functionId": run.agent,
         "ai.telemetry.metadata.sessionId": run.session,
         "ai.prompt": json.dumps({"prompt": run.question}),
         "ai.response.text": run.answer,
     }
-    return Spelling("ai.streamText", attributes)
+    return Spelling(name, attributes)
 
 
 def _search(search: Search) -> Spelling:
