@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from django.conf import settings
 
 from tracebudget.runtime.child import Command
 
+GRANIAN_LOG = Path(__file__).with_name("granian_log.json")  # its own lines as JSON too
 CELERY = (sys.executable, "-m", "celery", "--quiet", "--app", "tracebudget.celery")
 
 
 def web() -> Command:
     """Pages, API and trace export on the web port."""
-    return _granian("web", "tracebudget.wsgi", port=settings.PORT, processes=settings.WEB_PROCESSES)
+    return granian("web", "tracebudget.wsgi", port=settings.PORT, processes=settings.WEB_PROCESSES)
 
 
 def otlp() -> Command:
     """Trace export on the OTLP port."""
-    return _granian(
+    return granian(
         "otlp", "tracebudget.otlp_wsgi", port=settings.OTLP_PORT, processes=settings.OTLP_PROCESSES
     )
 
@@ -43,7 +45,8 @@ def demo() -> Command:
     return Command("demo", (sys.executable, "manage.py", "demo"), restarts=False)
 
 
-def _granian(name: str, module: str, *, port: int, processes: int) -> Command:
+def granian(name: str, module: str, *, port: int, processes: int) -> Command:
+    """A web server for a WSGI application."""
     options = {
         "interface": "wsgi",
         "host": settings.HOST,
@@ -54,5 +57,7 @@ def _granian(name: str, module: str, *, port: int, processes: int) -> Command:
         "workers-kill-timeout": 2,  # seconds; a request that hangs must not hold up the stop
     }
     flags = [word for option, value in options.items() for word in (f"--{option}", str(value))]
+    if settings.LOG_FORMAT == "json":
+        flags += ["--log-config", str(GRANIAN_LOG)]
     argv = (sys.executable, "-m", "granian", *flags, "--no-ws", f"{module}:application")
     return Command(name, argv)

@@ -9,17 +9,14 @@ from typing import IO
 
 from django.conf import settings
 from django.core.management import call_command
-from django.db import OperationalError, connection
-from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
-from tracebudget import partition
 from tracebudget.celery import app as celery_app
 from tracebudget.runtime import postgres, programs, valkey
 from tracebudget.runtime.addresses import listens, require_free_port
 from tracebudget.runtime.data_dir import locked, make_secret
-from tracebudget.runtime.errors import StartError
-from tracebudget.runtime.first_start import announcement, make_first_project, update_addresses
+from tracebudget.runtime.database import prepare_database
+from tracebudget.runtime.first_start import announcement
 from tracebudget.runtime.log import MergedLog
 from tracebudget.runtime.readiness import is_ready
 from tracebudget.runtime.sockets import make_socket_directory
@@ -43,7 +40,9 @@ def run(stream: IO[str], *, with_demo: bool) -> None:
         supervisor = Supervisor(log, inherit=[lock])
         try:
             _start_servers(supervisor, log)
-            is_first = _prepare_database(log)
+            log.write("up", "Migrating the database and collecting static files")
+            call_command("collectstatic", verbosity=0, interactive=False)
+            is_first = prepare_database()
             supervisor.start(
                 programs.web(),
                 programs.otlp(),
@@ -84,23 +83,6 @@ def _start_servers(supervisor: Supervisor, log: MergedLog) -> None:
         postgres.create_database(
             settings.SOCKET_DIR, timeout=POSTGRES_START_SECONDS, is_alive=supervisor.all_alive
         )
-
-
-def _prepare_database(log: MergedLog) -> bool:
-    """Migrate, make the coming days' partitions and the first project. Whether it made one."""
-    try:
-        connection.ensure_connection()
-    except OperationalError as error:
-        raise StartError(f"The database of DATABASE_URL does not answer: {error}") from error
-    log.write("up", "Migrating the database and collecting static files")
-    call_command("migrate", verbosity=0, interactive=False)
-    call_command("collectstatic", verbosity=0, interactive=False)
-    now = timezone.now()
-    partition.create_ahead(now)
-    is_first = make_first_project(settings.CREDENTIALS_FILE, now=now)
-    update_addresses(settings.CREDENTIALS_FILE)
-    connection.close()
-    return is_first
 
 
 def _all_ready() -> Callable[[], bool]:
