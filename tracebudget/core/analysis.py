@@ -24,6 +24,7 @@ from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node, build_tree
 from tracebudget.core.ttft import TtftSource
 
+NAMED = tuple((segment, segment.value) for segment in SEGMENTS)
 SCHEMA = "tracebudget.analysis/v1"
 
 
@@ -96,7 +97,7 @@ def iso_time(unix_ns: int) -> str:
 
 def _segments(report: Report) -> dict[str, Any]:
     return {
-        segment: {
+        segment.value: {
             "critical_ns": report.segments[segment],
             "busy_ns": report.busy[segment],
             "parts": report.parts[segment],
@@ -115,7 +116,7 @@ def _turn(turn: Turn, report: Report) -> dict[str, Any]:
         "duration_ns": turn.duration,
         "on_path_ns": turn.on_path_ns,
         "delegated_ns": turn.delegated_ns,
-        "segments": {segment: turn.segments[segment] for segment in SEGMENTS},
+        "segments": {name: turn.segments[segment] for segment, name in NAMED},
     }
 
 

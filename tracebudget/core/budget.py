@@ -36,7 +36,7 @@ class Budget:
     objective: float = 95.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Judgement:
     """One budget against one request. `value` is None where it is unknown; `span_id` names the
     worst offender.

@@ -72,15 +72,17 @@ def extend_launcher(tree: Tree) -> None:
             last[node] = max(below)
 
 
-def rehang(tree: Tree, runs: list[Run]) -> None:
+def rehang(tree: Tree, runs: list[Run]) -> bool:
     """Hang what its parent cannot hold: tools inside the call that asked for them, steps that start
-    after their parent ended, agents that were traced beside the tool that called them.
+    after their parent ended, agents that were traced beside the tool that called them. Tells
+    whether anything moved.
     """
     moved = _lift_tools(tree)
     moved |= _rehang_late(tree)
     moved |= _rehang_agents(tree, runs)
     if moved:
         relist(tree)
+    return moved
 
 
 def _rehang_late(tree: Tree) -> bool:
@@ -186,14 +188,15 @@ def _lift_tools(tree: Tree) -> bool:
     return moved
 
 
-def mark_background(tree: Tree) -> None:
+def mark_background(tree: Tree) -> bool:
     """What starts when the request is over, or hangs in a cut ring, is shown and not counted; so is
     what is below it.
 
     A message that was only left for a consumer is not waited for either, unless the agent's own
-    work happens there.
+    work happens there. Tells whether there is any.
     """
     works = _with_work_below(tree)
+    found = False
     for node in tree.nodes:
         parent = node.parent
         if parent is None:
@@ -205,6 +208,8 @@ def mark_background(tree: Tree) -> None:
             and node not in works
         )
         node.background = parent.background or node.detached or late or left
+        found |= node.background
+    return found
 
 
 def _with_work_below(tree: Tree) -> set[Node]:

@@ -72,7 +72,6 @@ class ToolRequest:
     name: str
     call_id: str | None
     parsed: bool
-    arguments: str  # fingerprint of the canonical arguments
 
 
 def fingerprint(data: bytes) -> str:
@@ -106,9 +105,9 @@ class Content:
         """What a model's answer asked for; () for an answer that asked for nothing."""
         if self.lifted is not None:
             rows = self.lifted.get("tool_requests")
-            own = tuple(ToolRequest(*row) for row in rows) if rows is not None else None
+            own = tuple(ToolRequest(*row[:3]) for row in rows) if rows is not None else None
         else:
-            own = _tool_requests(self.facts, self.digest) if self.role == MODEL else None
+            own = _tool_requests(self.facts) if self.role == MODEL else None
         return self.lender.tool_requests if own is None and self.lender is not None else own
 
     @cached_property
@@ -159,9 +158,7 @@ def lift(span: Span, digest: Fingerprint) -> dict[str, Any]:
     if content.prompt is not None:
         lifted["prompt"] = list(content.prompt)
     if content.tool_requests is not None:
-        lifted["tool_requests"] = [
-            [r.name, r.call_id, r.parsed, r.arguments] for r in content.tool_requests
-        ]
+        lifted["tool_requests"] = [[r.name, r.call_id, r.parsed] for r in content.tool_requests]
     if content.arguments is not None:
         lifted["arguments"] = list(content.arguments)
     if content.result is not None:
@@ -296,7 +293,7 @@ def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]
 # --- answers: the tools that a model asked for --------------------------------------------------
 
 
-def _tool_requests(facts: SpanFacts, digest: Fingerprint) -> tuple[ToolRequest, ...] | None:
+def _tool_requests(facts: SpanFacts) -> tuple[ToolRequest, ...] | None:
     """The tools an answer asked for; () for an answer that asked for none, None where no answer is
     here.
     """
@@ -304,7 +301,7 @@ def _tool_requests(facts: SpanFacts, digest: Fingerprint) -> tuple[ToolRequest, 
     for place in facts.present.get(ANSWER, ()):
         for answer in _answers(facts.span, place):
             seen = True
-            requests = tuple(_requests_in(answer, digest))
+            requests = tuple(_requests_in(answer))
             if requests:
                 return requests
     return () if seen else None
@@ -358,7 +355,7 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return root
 
 
-def _requests_in(answer: Any, digest: Fingerprint) -> Iterator[ToolRequest]:
+def _requests_in(answer: Any) -> Iterator[ToolRequest]:
     """Search an answer, breadth first and bounded, for the shapes in which providers write a tool
     call.
     """
@@ -366,7 +363,7 @@ def _requests_in(answer: Any, digest: Fingerprint) -> Iterator[ToolRequest]:
     for node in queue:
         if len(queue) > MAX_NODES:
             return
-        request = _as_request(node, digest) if type(node) is dict else None
+        request = _as_request(node) if type(node) is dict else None
         if request is not None:
             if request.call_id is None or request.call_id not in seen_ids:
                 seen_ids.add(request.call_id)
@@ -377,7 +374,7 @@ def _requests_in(answer: Any, digest: Fingerprint) -> Iterator[ToolRequest]:
             queue.extend(node)
 
 
-def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | None:
+def _as_request(node: Mapping[str, Any]) -> ToolRequest | None:
     """A tool call as OpenAI, Anthropic, Gemini, LangChain, AI SDK, Haystack and OTel write it."""
     call_id = _text(node.get("call_id")) or _text(node.get("id")) or _text(node.get("toolCallId"))
     inner = (
@@ -395,10 +392,8 @@ def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | N
         return None
     if key == "input" and kind is None and "toolName" not in node and inner is None:
         return None  # a component's input is no tool call
-    canonical, ok = canonical_arguments(node[key])
-    return ToolRequest(
-        name, call_id, ok is not False and kind != "invalid_tool_call", digest(canonical)
-    )
+    is_json = _read_arguments(node[key])[1]
+    return ToolRequest(name, call_id, is_json is not False and kind != "invalid_tool_call")
 
 
 TOOL_NAMES = ("name", "toolName", "tool_name")
@@ -466,20 +461,25 @@ def _error_texts(facts: SpanFacts) -> Iterator[str]:
 def canonical_arguments(value: Any) -> tuple[bytes, bool | None]:
     """Arguments in one spelling, and whether they are JSON; None for plain text, of which nobody
     said that it were.
+    """
+    body, is_json = _read_arguments(value)
+    if is_json:
+        return json.dumps(body, sort_keys=True, default=str).encode("utf-8", "replace"), True
+    return _as_text(body).encode("utf-8", "replace"), is_json
 
-    Wrappers of a single text are looked into; Python's spelling of a mapping (LangChain) is no
-    broken JSON.
+
+def _read_arguments(value: Any) -> tuple[Any, bool | None]:
+    """What the arguments say, their text where they are no JSON. Wrappers of a single text are
+    looked into; Python's spelling of a mapping (LangChain) is no broken JSON.
     """
     body = parsed(value) if isinstance(value, str) else value
     if body is None and isinstance(value, str):
         is_broken = value.lstrip()[:1] in ("{", "[") and not _is_python_literal(value)
-        return value.encode("utf-8", "replace"), None if not is_broken else False
+        return value, False if is_broken else None
     if type(body) is dict and "INVALID_JSON" in body:  # Pydantic AI's mark
-        return _as_text(body["INVALID_JSON"]).encode("utf-8", "replace"), False
+        return body["INVALID_JSON"], False
     wrapped = _wrapped_text(body)
-    if wrapped is not None:
-        return canonical_arguments(wrapped)
-    return json.dumps(body, sort_keys=True, default=str).encode("utf-8", "replace"), True
+    return (body, True) if wrapped is None else _read_arguments(wrapped)
 
 
 def _is_python_literal(text: str) -> bool:

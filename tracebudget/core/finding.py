@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
-from tracebudget.core.budget import Judgement
+from tracebudget.core.budget import Judgement, known_ttft_ns
 from tracebudget.core.declared import NOTHING_DECLARED, Declared
-from tracebudget.core.record import plain_members
+from tracebudget.core.fit import slope
+from tracebudget.core.record import plain_members, record
 from tracebudget.core.report import Report, Turn
 from tracebudget.core.tree import Node, Note
 
@@ -44,7 +45,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """One diagnosis. `step` is its place in the order of investigation; `saving_ns` a
     counterfactual, None if none.
@@ -60,14 +61,14 @@ class Finding:
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unknown:
     """A detector could not prove its case either way; `why` has a sentence in `wording`."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TriageStep:
     step: int
     state: State
@@ -75,7 +76,7 @@ class TriageStep:
     why: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Case:
     """What a detector looks at: the report and how it stands against its budgets."""
 
@@ -89,6 +90,25 @@ class Case:
 
     def is_over(self, metric: str) -> bool:
         return any(b.metric == metric and b.state == "over" for b in self.budgets)
+
+    @cached_property
+    def slope_ns(self) -> float | None:
+        """ns of TTFT per uncached input token: of this request's own calls, else of the app's; None
+        where nothing tells.
+        """
+        points = [
+            (tokens, ttft)
+            for call in self.report.calls
+            if (tokens := call.facts.tokens.uncached_input) is not None
+            and (ttft := known_ttft_ns(call)) is not None
+        ]
+        own = slope(points)
+        if own is not None and own > 0:
+            return own
+        fits = self.report.profile.fits if self.report.profile is not None else {}
+        models = sorted({call.facts.model or "" for call in self.report.calls})
+        told = (fits[model].b_ns for model in models if model in fits)
+        return next((b_ns for b_ns in told if b_ns > 0), None)
 
 
 Verdict = Iterable[Finding | Unknown]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tracebudget.core.dialects import common
 from tracebudget.core.dialects.facts import is_redacted, unquoted
+from tracebudget.core.record import record
 from tracebudget.core.report import Report
 from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
 from tracebudget.core.step import StepKind
@@ -15,7 +15,7 @@ from tracebudget.core.tree import Node, Note, Tree
 UNKNOWN_APP = "unknown"  # the root's sender gave no service.name
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Identity:
     app: str
     name: str

@@ -178,11 +178,15 @@ def _settle(tree: Tree, profile: Profile | None) -> list[Run]:
     settle_ends(tree, runs)
     clock.extend_for_streams(tree)
     clock.extend_launcher(tree)
-    clock.rehang(tree, runs)
-    clock.mark_background(tree)
+    is_rehung = clock.rehang(tree, runs)
+    has_background = clock.mark_background(tree)
     clock.note_outside(tree)
     settle_timing(tree, profile)
-    return find_runs(tree)
+    if is_rehung or has_background:
+        return find_runs(tree)
+    for run in runs:
+        run.sort()  # ends were corrected
+    return runs
 
 
 def _of_kind(steps: Sequence[Node], kind: StepKind) -> list[Node]:

@@ -38,6 +38,11 @@ class Run:
     )  # where turns begin, then the end of the run
     turn_of: dict[Node, int] = field(default_factory=dict)  # index within this run
 
+    def sort(self) -> None:
+        """Calls and tools in order."""
+        self.calls.sort(key=Node.order)
+        self.tools.sort(key=Node.order)
+
     @property
     def name(self) -> str:
         return self.top.step.name if self.top.step is not None else self.top.span.name
@@ -61,8 +66,7 @@ def find_runs(tree: Tree) -> list[Run]:
     _fill(tree, by_top)
     runs = [by_top[node] for node in tree.nodes if node in by_top]
     for run in runs:
-        run.calls.sort(key=Node.order)
-        run.tools.sort(key=Node.order)
+        run.sort()
     return runs
 
 

@@ -12,6 +12,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from operator import attrgetter
 
 from tracebudget.core.critical_path import Slice
 from tracebudget.core.record import plain_members, record
@@ -40,6 +41,12 @@ PARTS: dict[SegmentKind, tuple[str, ...]] = {
 }
 
 TOOL_KINDS = frozenset({StepKind.TOOL_CALL, StepKind.RETRIEVAL, StepKind.EMBEDDING})
+# Steps whose whole time is one segment, and which part of it.
+SIMPLE: dict[StepKind, tuple[SegmentKind, str | None]] = {
+    **dict.fromkeys(TOOL_KINDS, (SegmentKind.TOOL, None)),
+    StepKind.WAIT: (SegmentKind.WAIT, None),
+    StepKind.QUEUE: (SegmentKind.PREFILL, "queue"),
+}
 CALMER = frozenset(
     {StepKind.SERVER_CALL, StepKind.TOOL_SERVER}
 )  # views of another step: they claim no time
@@ -97,57 +104,49 @@ class Attribution:
                     out.append(path_slice)
         return out
 
-    def _one(self, piece: Slice) -> Iterator[PathSlice]:
+    def _one(self, piece: Slice) -> Sequence[PathSlice]:
         owner = self.owner[piece.node]
         kind = owner.step.kind if owner is not None and owner.step is not None else None
         if owner is None or kind is None:
-            yield from self._framework(piece, None)
-        elif kind == StepKind.MODEL_CALL:
-            yield from split_call(owner, piece.start, piece.end)
-        elif kind in TOOL_KINDS:
-            yield PathSlice(piece.start, piece.end, SegmentKind.TOOL, None, owner)
-        elif kind == StepKind.WAIT:
-            yield PathSlice(piece.start, piece.end, SegmentKind.WAIT, None, owner)
-        elif kind == StepKind.QUEUE:
-            yield PathSlice(piece.start, piece.end, SegmentKind.PREFILL, "queue", owner)
-        else:
-            yield from self._framework(piece, owner)
+            return self._framework(piece, None)
+        if kind == StepKind.MODEL_CALL:
+            return split_call(owner, piece.start, piece.end)
+        if kind in SIMPLE:
+            segment, part = SIMPLE[kind]
+            return (PathSlice(piece.start, piece.end, segment, part, owner),)
+        return self._framework(piece, owner)
 
-    def _framework(self, piece: Slice, owner: Node | None) -> Iterator[PathSlice]:
-        node = piece.node
-        if (
-            node.span.kind == KIND_CLIENT
-            and node.step is None
-            and not node.is_placeholder
-            and node.absorbed is None
-        ):
-            yield PathSlice(piece.start, piece.end, SegmentKind.FRAMEWORK, "io", node)
-            return
-        if (owner or self.tree.root) in self.is_blind or node.is_placeholder:
-            yield PathSlice(piece.start, piece.end, SegmentKind.FRAMEWORK, "unattributed", node)
-            return
+    def _framework(self, piece: Slice, owner: Node | None) -> Sequence[PathSlice]:
+        node, part = piece.node, None
+        if node.span.kind == KIND_CLIENT and _is_plain(node):
+            part = "io"
+        elif node.is_placeholder or (owner or self.tree.root) in self.is_blind:
+            part = "unattributed"
+        if part is not None:
+            return (PathSlice(piece.start, piece.end, SegmentKind.FRAMEWORK, part, node),)
         run = self.runs_at[node]
         marks = self.marks[run] if run is not None else ()
-        for start, end, part in cut_by(marks, piece.start, piece.end):
-            yield from (
-                self._between_runs(start, end, node)
-                if part is None
-                else (PathSlice(start, end, SegmentKind.FRAMEWORK, part, node),)
-            )
+        return [
+            PathSlice(start, end, SegmentKind.FRAMEWORK, mark, node)
+            if mark is not None
+            else self._between_runs(start, end, node)
+            for start, end, mark in cut_by(marks, piece.start, piece.end)
+        ]
 
-    def _between_runs(self, start: int, end: int, node: Node) -> Iterator[PathSlice]:
+    def _between_runs(self, start: int, end: int, node: Node) -> PathSlice:
         """Time between two runs of one parent is a hand-off; more than half a minute of it a
         person's wait.
         """
         edges = self.siblings.get(node)
-        if edges is not None and _is_between(edges, start, end):
-            is_idle = end - start > IDLE_NS and node is self.tree.root
-            segment, part = (
-                (SegmentKind.WAIT, None) if is_idle else (SegmentKind.FRAMEWORK, "handoff")
-            )
-            yield PathSlice(start, end, segment, part, node)
-        else:
-            yield PathSlice(start, end, SegmentKind.FRAMEWORK, None, node)
+        if edges is None or not _is_between(edges, start, end):
+            return PathSlice(start, end, SegmentKind.FRAMEWORK, None, node)
+        if end - start > IDLE_NS and node is self.tree.root:
+            return PathSlice(start, end, SegmentKind.WAIT, None, node)
+        return PathSlice(start, end, SegmentKind.FRAMEWORK, "handoff", node)
+
+
+def _is_plain(node: Node) -> bool:
+    return node.step is None and not node.is_placeholder and node.absorbed is None
 
 
 def _continues(before: PathSlice, after: PathSlice) -> bool:
@@ -196,23 +195,25 @@ def _is_agent(node: Node) -> bool:
 # --- model calls --------------------------------------------------------------------------------
 
 
-def split_call(call: Node, start: int, end: int) -> Iterator[PathSlice]:
+def split_call(call: Node, start: int, end: int) -> Sequence[PathSlice]:
     """A stretch of a call cut at its first token, and before it at network and queue.
 
     |-network-|-queue-|----- compute -----|-engine_other-|-------- decode --------|
     """
     if call.step is not None and call.step.is_error:
-        yield PathSlice(start, end, SegmentKind.PREFILL, None, call)
-        return
+        return (PathSlice(start, end, SegmentKind.PREFILL, None, call),)
     if call.ttft.split_ns is None:
-        yield PathSlice(start, end, SegmentKind.DECODE, "unsplit", call)
-        return
+        return (PathSlice(start, end, SegmentKind.DECODE, "unsplit", call),)
     first_token = call.start + call.ttft.split_ns
+    pieces = []
     if start < first_token:
-        for begin, until, name in cut_by(phases(call), start, min(end, first_token)):
-            yield PathSlice(begin, until, SegmentKind.PREFILL, name, call)
+        pieces += [
+            PathSlice(begin, until, SegmentKind.PREFILL, name, call)
+            for begin, until, name in cut_by(phases(call), start, min(end, first_token))
+        ]
     if first_token < end:
-        yield PathSlice(max(start, first_token), end, SegmentKind.DECODE, None, call)
+        pieces.append(PathSlice(max(start, first_token), end, SegmentKind.DECODE, None, call))
+    return pieces
 
 
 def phases(call: Node) -> list[Mark]:
@@ -238,12 +239,15 @@ def phases(call: Node) -> list[Mark]:
     return [mark for mark in marks if mark.start < mark.end]
 
 
+_mark_end = attrgetter("end")
+
+
 def cut_by(marks: Sequence[Mark], start: int, end: int) -> Iterator[tuple[int, int, str | None]]:
     """[start, end) cut at the marks (sorted, not overlapping): each piece with its mark's name, or
     None.
     """
     at = start
-    for mark in marks[bisect_right(marks, start, key=lambda m: m.end) :]:
+    for mark in marks[bisect_right(marks, start, key=_mark_end) :] if marks else ():
         if mark.start >= end:
             break
         if at < mark.start:
@@ -288,7 +292,7 @@ def _turn_marks(
                 ]
             )
             yield Mark(before, call.start, "unattributed")
-    for earlier, later in itertools.pairwise(calls):
+    for earlier, later in itertools.pairwise(calls) if calls[1:] else ():
         if later.attempt > earlier.attempt and earlier.end < later.start:
             yield Mark(earlier.end, later.start, "retry_wait")
     ends = [max((node.end for node in nodes), default=0) for nodes in (calls, tools)]

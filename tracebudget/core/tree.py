@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracebudget.core.dialects import PLAIN, Reading
+from tracebudget.core.record import record
 from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
 from tracebudget.core.step import ModelFacts, Step
 from tracebudget.core.ttft import NO_TTFT, Ttft
@@ -21,7 +22,7 @@ MISSING = "missing span"  # what a placeholder is called
 YEAR_2000_NS = 946_684_800 * 1_000_000_000  # times before it are a wrong unit, or a test
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Note:
     """An assumption, or a doubt about the data: becomes a data-quality finding."""
 

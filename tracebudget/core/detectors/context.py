@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from tracebudget.core.budget import known_ttft_ns
 from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
-from tracebudget.core.fit import slope
 from tracebudget.core.replay import Change, saving_ns
 from tracebudget.core.report import Turn
 from tracebudget.core.run import Run
@@ -23,27 +22,6 @@ TTFT_RISE_NS, TTFT_RISE_SHARE = 20 * MS, 0.20  # less is noise
 SMALL_CACHED_SHARE = 0.5  # with half of the prompt from the cache, growth is being handled
 MIN_PREFIX_TOKENS = 1024  # what the large providers cache at the least
 JUMP_TOKENS, JUMP_SHARE = 1_000, 0.5  # one result that makes the next prompt this much longer
-
-
-def slope_ns(case: Case) -> float | None:
-    """ns of TTFT per uncached input token: of this request's own calls, else of the app's; None
-    where nothing tells.
-    """
-    points = [
-        (tokens, ttft)
-        for call in case.report.calls
-        if (tokens := call.facts.tokens.uncached_input) is not None
-        and (ttft := known_ttft_ns(call)) is not None
-    ]
-    own = slope(points)
-    if own is not None and own > 0:
-        return own
-    fits = case.report.profile.fits if case.report.profile is not None else {}
-    models = {call.facts.model or "" for call in case.report.calls}
-    return next(
-        (fits[model].b_ns for model in sorted(models) if model in fits and fits[model].b_ns > 0),
-        None,
-    )
 
 
 def _rounds(turns: Sequence[Turn]) -> list[Node]:
@@ -81,7 +59,7 @@ def context_growth(case: Case) -> Iterator[Finding | Unknown]:
 
 
 def _growth(case: Case, calls: list[Node], run: Run, ttft_before: int, ttft_after: int) -> Finding:
-    per_token = slope_ns(case) or 0.0
+    per_token = case.slope_ns or 0.0
     base = calls[0].facts.tokens.uncached_input or 0
     extra = {c: max(0, (c.facts.tokens.uncached_input or 0) - base) for c in calls}
     change = Change(
@@ -117,7 +95,8 @@ def prefix_cache_unused(case: Case) -> Iterator[Finding | Unknown]:
         missed: list[tuple[Node, int, int]] = []
         for earlier, call in itertools.pairwise(calls):
             cached = call.facts.tokens.cached_input
-            repeated = 0 if cached else repeated_tokens(earlier, call)
+            is_told = cached or (cached is None and unknown)
+            repeated = 0 if is_told else repeated_tokens(earlier, call)
             if repeated and cached == 0:
                 missed.append((call, repeated, call.start - earlier.end))
             unknown |= repeated > 0 and cached is None
@@ -144,7 +123,7 @@ def repeated_tokens(earlier: Node, call: Node) -> int:
 
 
 def _cache_unused(case: Case, run: Run, missed: list[tuple[Node, int, int]]) -> Finding:
-    per_token = slope_ns(case)
+    per_token = case.slope_ns
     change = Change(
         shorter={
             call: min(round((per_token or 0) * tokens), known_ttft_ns(call) or call.duration)
@@ -178,7 +157,7 @@ def _inflated(case: Case, turn: Turn, call: Node, following: Node) -> Iterator[F
     before, after = call.facts.tokens.input, following.facts.tokens.input
     if before is None or after is None or after - before < max(JUMP_TOKENS, JUMP_SHARE * before):
         return
-    tool, per_token = turn.tools[0], slope_ns(case)
+    tool, per_token = turn.tools[0], case.slope_ns
     cut = min(
         round((per_token or 0) * (after - before - JUMP_TOKENS)),
         known_ttft_ns(following) or following.duration,
