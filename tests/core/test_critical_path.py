@@ -7,10 +7,18 @@ zero, were moved to 2026.)
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
+from hypothesis import given
 
 from tests.builders import Branch, agent, chat, guardrail, http, plain, tool, wait
+from tests.core.forests import forests
 from tests.core.reading import analyzed, document_of, fixture_spans, path
+from tracebudget.core.report import build_report
+from tracebudget.core.span import Span
+from tracebudget.core.step import WORK
+from tracebudget.core.tree import Node, build_tree
 
 
 def owners(*tops: Branch) -> list[tuple[str, float, float]]:
@@ -328,3 +336,89 @@ def test_crisp_15_failed_attempts_are_waited_for_too() -> None:
     found = shares("crisp-15")
     total = {name: sum(end - start for n, start, end in found if n == name) for name, *_ in found}
     assert total == {"O1": 35, "O2": 50, "O3": 15}
+
+
+# --- the law, word by word ------------------------------------------------------------------------
+
+Interval = tuple[int, int]
+
+
+def walked(node: Node, start: int, end: int) -> Iterator[tuple[int, int, Node]]:
+    """The walk through a stretch of a span as the law says it: slow, recursive and plain.
+
+    First the work below its children competes; where none of it covers, the children themselves;
+    what is left is its own.
+    """
+    for begin, until, child in last_to_end(node, competing, start, end):
+        if child is not None:
+            yield from walked(child, begin, until)
+            continue
+        for inner_begin, inner_until, cover in last_to_end(node, lasting, begin, until):
+            if cover is not None:
+                yield from walked(cover, inner_begin, inner_until)
+            else:
+                yield inner_begin, inner_until, node
+
+
+def last_to_end(
+    node: Node, interval_of: Callable[[Node], Interval | None], start: int, end: int
+) -> Iterator[tuple[int, int, Node | None]]:
+    """At the cursor, of the children that started before it, the one with the greatest
+    min(end, cursor); ties: latest start, then later end, then id. None where no child covers.
+    """
+    intervals = {child: interval_of(child) for child in node.children if not child.background}
+    cursor = end
+    while cursor > start:
+        began = [
+            (min(i[1], cursor), i[0], i[1], child)
+            for child, i in intervals.items()
+            if i is not None and i[0] < cursor and i[1] > start
+        ]
+        best = max((row[:3] for row in began), default=None)
+        if best is None:
+            yield start, cursor, None
+            return
+        winner = min((row[3] for row in began if row[:3] == best), key=lambda child: child.id)
+        if best[0] < cursor:
+            yield best[0], cursor, None
+        yield max(best[1], start), best[0], winner
+        cursor = max(best[1], start)
+
+
+def is_work(node: Node) -> bool:
+    return node.step is not None and node.step.kind in WORK
+
+
+def competing(node: Node) -> Interval | None:
+    """A model or tool call competes with its own interval, any other span with the hull of the
+    work below it, clipped to itself.
+    """
+    if is_work(node):
+        return node.start, node.end
+    below = [competing(child) for child in node.children if not child.background]
+    hulls = [hull for hull in below if hull is not None]
+    if not hulls:
+        return None
+    start, end = min(h[0] for h in hulls), max(h[1] for h in hulls)
+    clipped = max(start, node.start), min(end, node.end)
+    return clipped if clipped[0] < clipped[1] else None
+
+
+def lasting(node: Node) -> Interval | None:
+    """What is no work covers time where no sibling's work does."""
+    return None if is_work(node) or node.start >= node.end else (node.start, node.end)
+
+
+@given(forests())
+def test_the_walk_is_what_the_law_says(trace: list[Span]) -> None:
+    """Every step has as much of the path at and below it as the slow walk finds there."""
+    report = build_report(build_tree(trace))
+    root = report.tree.root
+    critical = dict.fromkeys(report.steps, 0)
+    for start, end, owner in walked(root, root.start, root.end):
+        at: Node | None = owner
+        while at is not None:
+            if at in critical:
+                critical[at] += end - start
+            at = at.parent
+    assert {node: report.critical.get(node, 0) for node in report.steps} == critical

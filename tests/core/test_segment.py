@@ -288,6 +288,17 @@ def test_a_sub_agent_without_any_call() -> None:
     assert gaps(document) == {"unattributed": [(10, 20), (50, 90)]}
 
 
+@pytest.mark.xfail(strict=True, reason="bug 26")
+def test_a_sub_agent_of_which_nothing_is_traced() -> None:
+    """
+    tool    |--------------|
+      agent   |..........|         its own time is no tool's, and nobody knows what it did
+    """
+    document = inside(tool(0, 100, agent(10, 90, id="mute"), id="t"))
+    assert segments(document)["tool"] == 20
+    assert gaps(document) == {"unattributed": [(10, 90)]}
+
+
 def test_the_time_of_a_missing_parent() -> None:
     """
     root    |-----------------------------|

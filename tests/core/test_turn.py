@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
+from hypothesis import given
 
 from tests.builders import (
     Branch,
@@ -17,7 +20,12 @@ from tests.builders import (
     tool,
     workflow,
 )
+from tests.core.forests import forests
 from tests.core.reading import Document, analyzed, diagnoses, ms, notes, step, turns
+from tracebudget.core.report import build_report
+from tracebudget.core.run import Run
+from tracebudget.core.span import Span
+from tracebudget.core.tree import Node, build_tree
 
 
 def starts(document: Document, run: str = "a") -> list[int | float]:
@@ -78,6 +86,12 @@ def test_an_overlap_up_to_1_percent_of_the_shorter_is_none(
     overlap: float, expected: list[float]
 ) -> None:
     assert rounds(chat(0, 1000), chat(1000 - overlap, 3000), end=4000) == expected
+
+
+@pytest.mark.xfail(strict=True, reason="bug 27")
+def test_every_earlier_call_must_have_ended() -> None:
+    """The third overlaps the first by 15 ms, less than 1 % of 2,000; the second by 10 ms of 110."""
+    assert rounds(chat(0, 2015), chat(1900, 2010), chat(2000, 5000), end=6000) == [0]
 
 
 def test_a_call_that_overlaps_an_earlier_one_is_its_sibling() -> None:
@@ -332,3 +346,49 @@ def test_a_workflow_outside_every_run_stands_in_no_turn() -> None:
 def test_calls_of_no_length_still_open_turns() -> None:
     document = analyzed(agent(0, 100, chat(10, 10), chat(10, 10), chat(50, 60), id="a"))
     assert sum(turn["duration_ns"] for turn in document["turns"]) == ns(100)
+
+
+# --- the law, word by word ------------------------------------------------------------------------
+
+
+def openers(run: Run) -> list[Node]:
+    """The calls that open turns as the law says it: each asked against all before it. A tool that
+    began before its turn's call answers nothing that the call asked.
+    """
+    found: list[Node] = []
+    for index, call in enumerate(run.calls):
+        earlier = run.calls[:index]
+        if call in run.side_calls or (earlier and repeats(earlier[-1], call, run)):
+            continue
+        if not found or all(has_ended(other, call) for other in earlier):
+            found.append(call)
+        else:
+            mine = [tool for tool in run.tools if found[-1].start <= tool.start < call.start]
+            if mine and all(tool.end <= call.start for tool in mine):
+                found.append(call)
+    return found or run.calls[:1]
+
+
+def has_ended(earlier: Node, call: Node) -> bool:
+    """An overlap up to max(5 ms, 1 % of the shorter) is none."""
+    shorter = min(earlier.duration, call.duration)
+    return earlier.end - call.start <= max(ns(5), shorter // 100)
+
+
+def repeats(last: Node, call: Node, run: Run) -> bool:
+    """The call before it failed and was over, and no tool has begun since."""
+    failed = last.step is not None and last.step.is_error and last.end <= call.start
+    since = any(last.end <= tool.start < call.start for tool in run.tools)
+    return failed and not since and last not in run.side_calls
+
+
+def boundaries(run: Run, opened: Sequence[Node]) -> list[int]:
+    start, end = run.top.start, run.top.end
+    inside = [min(max(call.start, start), end) for call in opened[1:]]
+    return [start, *inside, end]
+
+
+@given(forests())
+def test_turns_open_where_the_law_says(trace: list[Span]) -> None:
+    for run in build_report(build_tree(trace)).runs:
+        assert run.boundaries == boundaries(run, openers(run))
