@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+from django.db import connection
+
+from tracebudget.alerts.words import CHANGES
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -14,6 +19,21 @@ def test_every_setting_is_described_and_no_other() -> None:
     read = set(re.findall(r'env_\w+\(\s*"([A-Z_]+)"', code))
     described = set(re.findall(r"^\| `([A-Z_]+)` \|", text, flags=re.MULTILINE))
     assert described == read
+
+
+def test_every_kind_of_message_is_described() -> None:
+    text = (ROOT / "docs" / "alerts.md").read_text()
+    assert {change for change in CHANGES if f"`alert.{change}`" not in text} == set()
+
+
+@pytest.mark.django_db
+def test_statements_for_stuck_rows_are_good_sql() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    statements = re.findall(r"```sql\n(.*?)```", text, flags=re.DOTALL)
+    assert statements
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
 
 
 def test_every_dependency_has_its_reason() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from datetime import timedelta
@@ -14,6 +15,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests import otlp
+from tests.running import ROOT
 from tests.store.spans import two_turns
 from tracebudget import keys, models, pipeline, store
 from tracebudget.queries.status import arrivals, queue
@@ -160,6 +162,15 @@ def test_counts_of_other_processes_are_added(client: Client) -> None:
     for _ in range(2):
         subprocess.run([sys.executable, "manage.py", "shell", "-c", count], check=True)
     assert value_of(client.get("/metrics").content, name) == 4
+
+
+def test_what_the_operations_guide_wants_watched_is_there(client: Client) -> None:
+    guide = (ROOT / "docs" / "operations.md").read_text()
+    named = re.findall(r"^\| `(?:increase\()?(tracebudget_\w+)", guide, flags=re.MULTILINE)
+    client.post("/v1/traces")  # whatever the answer, it is counted
+    answer = client.get("/metrics").content.decode()
+    assert len(named) > 3
+    assert {name for name in named if f"\n{name}" not in answer} == set()
 
 
 @pytest.mark.parametrize(
