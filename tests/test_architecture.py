@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "demo": ("core.span", "core.budget", "core.declared"),
     "demo.project": ("demo", "models", "keys"),
     # made-up load, measured
-    "bench": (),
+    "bench": ("runtime", "store.arrival", "ingest.otlp"),
     # edges
     "ingest": ("core.span", "core.dialects", "core.content", "store", "models", "keys", "metrics"),
     "web": (
@@ -69,7 +69,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "management": (
         "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "ingest.receipts",
         "pipeline", "store", "models", "keys", "partition", "sign_in", "runtime", "budget_file",
-        "summary", "demo", "document", "queries",
+        "summary", "demo", "document", "queries", "bench",
     ),
     # what Django and Celery load by name
     "migrations": ("models", "partition"),
@@ -79,7 +79,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "otlp_urls": ("probes", "ingest.urls"),
     "apps": ("celery",),
     "beat": (), "celery": (), "probes": (),
-    "wsgi": ("runtime.tether",), "otlp_wsgi": ("runtime.tether",),
+    "wsgi": ("runtime.tether",), "otlp_wsgi": ("runtime.tether", "runtime.spread"),
     "otlp_grpc": ("ingest.rpc", "runtime.addresses"),
 }  # fmt: skip
 

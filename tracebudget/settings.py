@@ -121,7 +121,8 @@ LOG_LEVEL = env_choice("TRACEBUDGET_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ER
 METRICS_DIR = Path(env_str("TRACEBUDGET_METRICS_DIR", str(DATA_DIR / "metrics")))
 METRICS_TOKEN = env_secret("TRACEBUDGET_METRICS_TOKEN")
 WEB_PROCESSES = env_int("TRACEBUDGET_WEB_PROCESSES", 1)
-OTLP_PROCESSES = env_int("TRACEBUDGET_OTLP_PROCESSES", 1)
+# Decoding is pure CPU. Two take more than most teams send, also on a machine of many cores.
+OTLP_PROCESSES = env_int("TRACEBUDGET_OTLP_PROCESSES", min(2, os.cpu_count() or 1))
 # Threads of each of them: while one waits for the database, another runs.
 HTTP_THREADS = 4
 # Requests inside a process at one time. More wait in the kernel, where they cost no memory.

@@ -1,0 +1,103 @@
+"""The real product, to be measured: `manage.py up` with a directory and ports of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+
+from tracebudget.runtime import postgres
+from tracebudget.runtime.child import ROOT
+from tracebudget.runtime.sockets import socket_directory
+
+START_SECONDS, STOP_SECONDS = 120, 15
+# How the programs are told apart: a word on their command line.
+PROGRAMS = {
+    "otlp": "tracebudget.otlp_wsgi:application",
+    "worker": "worker",
+    "postgres": "postgres",
+}
+
+
+class Stack:
+    """A running product. `database` is a connection to its tables."""
+
+    def __init__(self, data_dir: Path, process: subprocess.Popen[bytes], otlp_port: int) -> None:
+        credentials = json.loads((data_dir / "credentials.json").read_text())
+        self.address = f"127.0.0.1:{otlp_port}"
+        self.key: str = credentials["ingest_key"]
+        self.database_url = postgres.database_url(socket_directory(data_dir))
+        self.database = psycopg.connect(self.database_url, autocommit=True)
+        self._process = process
+
+    def value(self, query: str, *parameters: Any) -> Any:
+        """The one value that a query answers."""
+        row = self.database.execute(query, parameters).fetchone()
+        assert row is not None
+        return row[0]
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """CPU time so far of each program, with all its processes."""
+        seconds: defaultdict[str, float] = defaultdict(float)
+        for child in psutil.Process(self._process.pid).children():
+            name = _program(child)
+            for process in (child, *child.children(recursive=True)):
+                times = process.cpu_times()
+                seconds[name] += times.user + times.system
+        return seconds
+
+
+def _program(process: psutil.Process) -> str:
+    words = {process.name(), *process.cmdline()}
+    return next((name for name, word in PROGRAMS.items() if word in words), "other")
+
+
+@contextmanager
+def running(settings: Mapping[str, str]) -> Iterator[Stack]:
+    """The product with these settings beside the defaults, from its first start to its end."""
+    with tempfile.TemporaryDirectory(prefix="tb-bench-") as directory:
+        data_dir = Path(directory)
+        ports = {
+            f"TRACEBUDGET_{name}": str(free_port()) for name in ("PORT", "OTLP_PORT", "GRPC_PORT")
+        }
+        environment = os.environ | ports | dict(settings) | {"TRACEBUDGET_DATA_DIR": directory}
+        environment.pop("DATABASE_URL", None)
+        environment.pop("BROKER_URL", None)
+        with (data_dir / "up.log").open("wb") as log:
+            command = [sys.executable, "manage.py", "up", "--no-demo"]
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        try:
+            _wait_until_ready(process, data_dir / "up.log")
+            yield Stack(data_dir, process, int(ports["TRACEBUDGET_OTLP_PORT"]))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(STOP_SECONDS)
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while b"\nready:" not in log.read_bytes():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"The product did not start:\n{log.read_text()}")
+        time.sleep(0.1)
+
+
+def free_port() -> int:
+    """A port that nobody uses just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
