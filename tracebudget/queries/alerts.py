@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, Prefetch, QuerySet, Subquery
 
@@ -19,7 +19,7 @@ TRIES = Prefetch("log", models.DeliveryTry.objects.order_by("pk"))
 
 REPLAYED = timedelta(days=7)
 # The latest of them: more would take longer to replay than somebody waits for a page.
-REPLAYED_REQUESTS = 20_000
+REPLAYED_REQUESTS = 10_000
 
 
 def firing(project: models.Project) -> list[models.Alert]:
@@ -93,38 +93,44 @@ class WouldHave:
     alerts: Sequence[Watch]
 
 
+class _Analyzed(NamedTuple):
+    """A request, as far as windows go."""
+
+    ended_ns: int
+    analyzed_at: datetime
+    breached: Sequence[str]
+    unjudged: Sequence[str]
+
+
 def last_week(app: models.App, rule: Rule, *, now: datetime) -> list[WouldHave]:
     """Each budget's last week under a rule. Two queries."""
     budgets = models.Budget.objects.filter(app=app).order_by("metric")
-    rows = list(_judged_requests(app, now=now))
-    return [_would_have(budget, rows, rule, now) for budget in budgets]
+    requests = sorted(_analyzed_requests(app, now=now), key=lambda request: request.ended_ns)
+    return [_would_have(budget, requests, rule, now) for budget in budgets]
 
 
-def _judged_requests(app: models.App, *, now: datetime) -> QuerySet[models.Trace]:
+def _analyzed_requests(app: models.App, *, now: datetime) -> Iterator[_Analyzed]:
     traces = models.Trace.objects.filter(
         app=app, started_at__gt=now - REPLAYED, started_at__lte=now, analyzed_at__isnull=False
-    )
+    ).order_by("-started_at")
     columns = ("started_at", "end_to_end_ns", "analyzed_at", "breached", "unjudged")
-    return traces.order_by("-started_at").only(*columns)[:REPLAYED_REQUESTS]
+    for started_at, ns, analyzed_at, breached, unjudged in traces.values_list(*columns)[
+        :REPLAYED_REQUESTS
+    ]:
+        yield _Analyzed(_unix_ns(started_at) + ns, analyzed_at, breached, unjudged or ())
 
 
 def _would_have(
-    budget: models.Budget, rows: Sequence[models.Trace], rule: Rule, now: datetime
+    budget: models.Budget, requests: Sequence[_Analyzed], rule: Rule, now: datetime
 ) -> WouldHave:
-    judged = sorted(
-        JudgedRequest(_ended_ns(row), budget.metric in (row.breached or ()))
-        for row in rows
-        if budget.metric not in (row.unjudged or ())
-        and row.analyzed_at is not None
-        and row.analyzed_at >= budget.updated_at
-    )
+    metric = budget.metric
+    judged = [
+        JudgedRequest(request.ended_ns, metric in request.breached)
+        for request in requests
+        if request.analyzed_at >= budget.updated_at and metric not in request.unjudged
+    ]
     alerts = replay(judged, objective=float(budget.objective), rule=rule, until_ns=_unix_ns(now))
-    return WouldHave(budget, len(judged), sum(r.is_over for r in judged), alerts)
-
-
-def _ended_ns(trace: models.Trace) -> int:
-    assert trace.started_at is not None
-    return _unix_ns(trace.started_at) + (trace.end_to_end_ns or 0)
+    return WouldHave(budget, len(judged), sum(request.is_over for request in judged), alerts)
 
 
 def _unix_ns(moment: datetime) -> int:
