@@ -327,8 +327,8 @@ MAX_TRACE_SPANS = env_int("TRACEBUDGET_MAX_TRACE_SPANS", 50_000)
 MAX_FUTURE_SECONDS = env_int("TRACEBUDGET_MAX_FUTURE_SECONDS", 24 * 3600)
 # Statement timeout of the store transaction. Exporters give up after 10 s and send again.
 STORE_TIMEOUT_MS = env_int("TRACEBUDGET_STORE_TIMEOUT_MS", 10_000)
-# Of one key, to one process, after a burst of ten times as many. More than one process takes, so that
-# it bites no honest sender; lower it where one app must not crowd out others. 0: no limit.
+# Of one key, to one process, after a burst of ten times as many; more than one process takes, so
+# that it bites no honest sender. Lower it where one app must not crowd out others. 0: no limit.
 MAX_SPANS_PER_SECOND = env_int("TRACEBUDGET_MAX_SPANS_PER_SECOND", 50_000)
 # A project that takes exports without a key from this machine; none by default.
 KEYLESS_PROJECT = env_str("TRACEBUDGET_KEYLESS_PROJECT", "")

@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 PERSON_KEYS = frozenset(common.SESSION_KEYS) | common.IDENTITY_KEYS
 PLAIN_KEYS = FACT_KEYS - PERSON_KEYS
+# Who sent it and where it ran. No owners and command lines: they tell of people and secrets.
+RESOURCE_PREFIXES = ("service.", "telemetry.", "deployment.", "k8s.", "cloud.", "faas.", "os.")
 NOTHING = (None, "")  # tells nothing, and its digest would join what has nothing in common
 
 MAX_FACT_CHARS = 200  # names and ids are shorter, longer text is content
@@ -42,6 +44,14 @@ def gives_away(text: str) -> bool:
     """Only what needs no context: facts are many, and short."""
     has_mail = "@" in text and MAIL.pattern.search(text)
     return bool(has_mail or KEY_OR_JWT.search(text))
+
+
+def is_plain(key: str) -> bool:
+    return key in PLAIN_KEYS
+
+
+def is_plain_in_resource(key: str) -> bool:
+    return key in common.RESOURCE_KEYS or key.startswith(RESOURCE_PREFIXES) or key in PLAIN_KEYS
 
 
 class Verdicts(dict[str, T]):

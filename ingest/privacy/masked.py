@@ -7,11 +7,19 @@ finds something is each looked at by itself.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ingest.privacy.digest import Digest, pseudonym
-from ingest.privacy.facts import PERSON_KEYS, PLAIN_KEYS, Once, Verdicts, is_fact
+from ingest.privacy.facts import (
+    PERSON_KEYS,
+    Once,
+    Verdicts,
+    is_fact,
+    is_plain,
+    is_plain_in_resource,
+)
 from ingest.privacy.full import Full, with_lifted
 from ingest.privacy.masks import CALLED, Mask, is_clean, masked, masks_for
 from tracebudget.core import content
@@ -24,7 +32,7 @@ LARGE = 10**11  # a smaller number is no card
 
 
 def is_secret_name(key: str) -> bool:
-    return key not in PLAIN_KEYS and SECRET_NAME.search(HUMP.sub("_", key)) is not None
+    return not is_plain(key) and SECRET_NAME.search(HUMP.sub("_", key)) is not None
 
 
 SECRET_NAMES = Verdicts(is_secret_name)
@@ -56,10 +64,13 @@ class Masked:
         return replace(span, resource=resource, scope_attributes=scope_attributes)
 
     def mask_shared(self, attributes: Attributes) -> Attributes:
+        """Hosts and services keep their names, even addresses: clocks are told apart by them."""
         search = Search()
         search.add(attributes)
         rule = search.rule(self.digest)
-        return rule.mapping(attributes) if rule else attributes
+        return (
+            rule._replace(is_plain=is_plain_in_resource).mapping(attributes) if rule else attributes
+        )
 
 
 class Search:
@@ -104,6 +115,7 @@ class Rule(NamedTuple):
 
     masks: list[Mask]
     digest: Digest
+    is_plain: Callable[[str], bool] = is_plain
 
     def span(self, span: Span) -> Span:
         return replace(
@@ -128,7 +140,7 @@ class Rule(NamedTuple):
 
     def named(self, key: str, value: Any) -> Any:
         """A value under its name. An id that gives somebody away still joins, as a pseudonym."""
-        if type(value) in NO_SECRETS or (key in PLAIN_KEYS and is_fact(value)):
+        if type(value) in NO_SECRETS or (self.is_plain(key) and is_fact(value)):
             return value
         if SECRET_NAMES[key]:
             return HIDDEN

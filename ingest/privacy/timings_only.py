@@ -13,18 +13,22 @@ import orjson
 
 from ingest.decode import MARKS_KEY
 from ingest.privacy.digest import Digest, pseudonym
-from ingest.privacy.facts import NOTHING, NUMBERS, PERSON_KEYS, PLAIN_KEYS, Once, Verdicts, is_fact
+from ingest.privacy.facts import (
+    NOTHING,
+    NUMBERS,
+    PERSON_KEYS,
+    Once,
+    Verdicts,
+    is_fact,
+    is_plain,
+    is_plain_in_resource,
+)
 from ingest.privacy.masks import is_clean, masked, masks_for
 from tracebudget.core import content
-from tracebudget.core.dialects import common
 from tracebudget.core.dialects.facts import LIFTED
 from tracebudget.core.span import Attributes, Event, Link, Span
 
 JSON_STARTS = ("{", "[", '"')
-
-# Who sent it and where it ran. No owners and command lines: they tell of people and secrets.
-RESOURCE_KEYS = common.RESOURCE_KEYS
-RESOURCE_PREFIXES = ("service.", "telemetry.", "deployment.", "k8s.", "cloud.", "faas.", "os.")
 
 # A sender may write anything where a name belongs. What does not look like one is content.
 NAME_REDACTED = "[name redacted]"
@@ -44,7 +48,7 @@ class Verdict(Enum):
 
 
 def verdict_on(key: str) -> Verdict:
-    if key in PLAIN_KEYS:
+    if is_plain(key):
         return Verdict.FACT
     if key in PERSON_KEYS:
         return Verdict.PERSON
@@ -53,8 +57,7 @@ def verdict_on(key: str) -> Verdict:
 
 
 def verdict_on_resource(key: str) -> Verdict:
-    is_known = key in RESOURCE_KEYS or key.startswith(RESOURCE_PREFIXES)
-    return Verdict.FACT if is_known else verdict_on(key)
+    return Verdict.FACT if is_plain_in_resource(key) else verdict_on(key)
 
 
 def span_name(name: str) -> str:

@@ -6,14 +6,13 @@ import gzip
 import json
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests import otlp
 from tests.ingest.exporter import Exporter
 from tests.otlp import JSON, PROTOBUF, json_span
-from tracebudget import models
+from tracebudget import keys, models
 from tracebudget.packing import decompress, unpack_spans
 
 BODY = otlp.recorded(otlp.two_turns) + otlp.recorded(otlp.failing_tool)
@@ -26,7 +25,16 @@ fuzzed = settings(
 )
 
 
-def assert_sane(exporter: Exporter, body: bytes, content_type: str, encoding: str = "") -> None:
+def assert_sane(
+    exporter: Exporter,
+    body: bytes,
+    content_type: str,
+    *,
+    encoding: str = "",
+    privacy: models.Privacy = models.Privacy.FULL,
+) -> None:
+    models.Project.objects.update(privacy=privacy)
+    keys.forget_all()
     response = exporter.send(body, content_type, content_encoding=encoding)
     assert response.status_code in {200, 400, 413}, response.content
     for batch in models.SpanBatch.objects.all():
@@ -40,7 +48,7 @@ def assert_sane(exporter: Exporter, body: bytes, content_type: str, encoding: st
 def test_random_bytes(exporter: Exporter, body: bytes) -> None:
     assert_sane(exporter, body, PROTOBUF)
     assert_sane(exporter, body, JSON)
-    assert_sane(exporter, body, JSON, "gzip")
+    assert_sane(exporter, body, JSON, encoding="gzip")
 
 
 @st.composite
@@ -55,22 +63,25 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
     return bytes(body)
 
 
-@given(damaged(BODY))
-@fuzzed
-def test_damaged_protobuf(exporter: Exporter, body: bytes) -> None:
-    assert_sane(exporter, body, PROTOBUF)
+modes = st.sampled_from(models.Privacy)
 
 
-@given(damaged(otlp.as_json(BODY)))
+@given(damaged(BODY), modes)
 @fuzzed
-def test_damaged_json(exporter: Exporter, body: bytes) -> None:
-    assert_sane(exporter, body, JSON)
+def test_damaged_protobuf(exporter: Exporter, body: bytes, privacy: models.Privacy) -> None:
+    assert_sane(exporter, body, PROTOBUF, privacy=privacy)
+
+
+@given(damaged(otlp.as_json(BODY)), modes)
+@fuzzed
+def test_damaged_json(exporter: Exporter, body: bytes, privacy: models.Privacy) -> None:
+    assert_sane(exporter, body, JSON, privacy=privacy)
 
 
 @given(damaged(gzip.compress(BODY)))
 @fuzzed
 def test_damaged_gzip(exporter: Exporter, body: bytes) -> None:
-    assert_sane(exporter, body, PROTOBUF, "gzip")
+    assert_sane(exporter, body, PROTOBUF, encoding="gzip")
 
 
 odd_values = st.recursive(
@@ -105,18 +116,12 @@ odd_values = st.recursive(
 FIELDS = [*json_span(), "parentSpanId", "status", "events", "links", "attributes", "flags"]
 
 
-@given(st.dictionaries(st.sampled_from(FIELDS), odd_values, max_size=4), odd_values)
+@given(st.dictionaries(st.sampled_from(FIELDS), odd_values, max_size=4), odd_values, modes)
 @fuzzed
-@pytest.mark.parametrize("privacy", models.Privacy.values)
 def test_odd_fields(
-    exporter: Exporter,
-    project: models.Project,
-    privacy: str,
-    changes: dict[str, Any],
-    value: Any,
+    exporter: Exporter, changes: dict[str, Any], value: Any, privacy: models.Privacy
 ) -> None:
-    models.Project.objects.update(privacy=privacy)
     span = json_span(**{"attributes": [{"key": "k", "value": value}]} | changes)
     events = json_span(events=[{"name": "e", "attributes": [{"key": "k", "value": value}]}])
     body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span, events]}]}]})
-    assert_sane(exporter, body.encode(), JSON)
+    assert_sane(exporter, body.encode(), JSON, privacy=privacy)

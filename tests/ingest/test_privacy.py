@@ -351,6 +351,15 @@ def test_masked_knows_secrets_by_their_names_and_facts_by_theirs(
     assert masked_value(key, value) == stored
 
 
+def test_masked_keeps_who_sent_it_and_where_it_ran() -> None:
+    resource = {"host.name": "10.0.0.7", "service.name": "shop", "process.owner": MAIL}
+    assert through(replace(PLAIN, resource=resource), MASKED).resource == {
+        "host.name": "10.0.0.7",
+        "service.name": "shop",
+        "process.owner": "[mail]",
+    }
+
+
 def test_masked_keeps_sessions_and_people_apart_where_their_ids_give_them_away() -> None:
     jane, again, joe = (masked_value("user.id", m) for m in (MAIL, MAIL, "joe@example.com"))
     assert jane == again != joe

@@ -19,8 +19,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
+from ingest import otlp_json
+from ingest.decode import Export
 from ingest.rpc import DETAILS, IGNORED, TRACES
 from tests import otlp
+from tests.ingest.test_inputs import ANSWERS, INPUTS, Answer
 from tests.running import free_port
 from tracebudget import keys, models
 from tracebudget.packing import decompress
@@ -124,6 +127,22 @@ def test_exports_are_stored_once_and_refused_spans_are_counted(target: Target) -
     assert "traceId must be 16 bytes" in answer.partial_success.error_message
     for service in IGNORED:
         assert not target.export(b"whatever", service=service).HasField("partial_success")
+
+
+def test_odd_requests_have_the_answers_that_http_gives(target: Target) -> None:
+    stored = 0
+    for answer in (answer for answer in ANSWERS if answer.status == 200):
+        stored += answer.stored
+        refused = target.export(protobuf_of(answer)).partial_success.rejected_spans
+        assert refused <= answer.refused, answer
+        assert stored_span_count() == stored, answer
+
+
+def protobuf_of(answer: Answer) -> bytes:
+    """The request of a file. What only JSON can spell has been refused by then."""
+    content = (INPUTS / answer.file).read_bytes()
+    is_protobuf = answer.file.endswith(".pb")
+    return content if is_protobuf else otlp_json.parse(content, Export()).SerializeToString()
 
 
 def test_refusals_have_the_status_that_the_specification_gives_them(target: Target) -> None:
