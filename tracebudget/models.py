@@ -490,6 +490,17 @@ class Channel(models.Model):
         return self.name
 
 
+class Silence(models.Model):
+    """Until when nobody is told of one app's alerts, or of any. Alerts open and close as ever."""
+
+    project = models.ForeignKey(Project, models.CASCADE)
+    app = models.ForeignKey(App, models.CASCADE, null=True)  # null: all apps
+    reason = models.CharField(max_length=200)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    until = models.DateTimeField()
+
+
 class Alert(models.Model):
     """One promise broken, from the breach that opened it until it was kept again.
 
@@ -538,6 +549,7 @@ class DeliveryState(models.TextChoices):
     WAITING = "waiting", "waiting"
     SENT = "sent", "sent"
     FAILED = "failed", "failed"
+    SILENCED = "silenced", "silenced"
 
 
 class Delivery(models.Model):
