@@ -197,6 +197,9 @@ WHYS: dict[str, Text] = {
     "streaming_not_proven": _(
         "Calls repeat one prompt, but no stream flag says which was the streamed one."
     ),
+    "untraced_between": _(
+        "Calls repeat one prompt, but between them something ran that is not traced."
+    ),
     "cached_tokens_unknown": _(
         "The service does not report cached tokens, so reuse of the prefix cannot be told."
     ),

@@ -353,6 +353,8 @@ def test_a_server_beside_its_client_is_the_same_call() -> None:
         100,
         "reported",
     )
+    assert kinds(document)["srv"] == "server_call"
+    assert notes(document)["twin_spans"]["span_ids"] == ["call", "srv"]
 
 
 def test_a_server_beside_its_client_with_one_response_id_reports_and_does_not_measure() -> None:

@@ -485,6 +485,33 @@ def test_a_prompt_in_events_is_read() -> None:
     assert len(call(GEN_AI, *events).prompt or ()) == 2
 
 
+DETAILS = "gen_ai.client.inference.operation.details"
+
+
+def test_a_prompt_in_the_conventions_event_is_read() -> None:
+    """One event a key, as Strands writes them."""
+    events = [
+        Event(DETAILS, 0, {"gen_ai.input.messages": messages(["a", "b"])}),
+        Event(DETAILS, 0, {"gen_ai.output.messages": _one("search", ARGUMENTS)}),
+    ]
+    step = call(GEN_AI, *events)
+    assert len(step.prompt or ()) == 2
+    assert [request.name for request in step.tool_requests] == ["search"]
+
+
+def test_a_tools_content_in_events_is_read() -> None:
+    """Strands writes arguments and result as messages."""
+    events = (
+        Event("gen_ai.tool.message", 0, {"role": "tool", "content": ARGUMENTS, "id": "c1"}),
+        Event("gen_ai.choice", 0, {"message": '{"error": "no such city"}', "id": "c1"}),
+    )
+    attributes = {"gen_ai.system": "strands-agents", "gen_ai.tool.name": "search"}
+    step = step_of(replace(make_span("execute_tool search", attributes=attributes), events=events))
+    same = step_of(tool(0, 10, arguments=ARGUMENTS))
+    assert step.arguments == same.arguments
+    assert step.is_error
+
+
 def test_no_prompt_is_none() -> None:
     assert call(GEN_AI).prompt is None
     assert call({**GEN_AI, "gen_ai.input.messages": ""}).prompt is None

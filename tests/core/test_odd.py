@@ -135,7 +135,6 @@ def joined(*requests: list[Span]) -> list[Span]:
     return [span for request in requests for span in request]
 
 
-@pytest.mark.xfail(strict=True, reason="bug 25")
 def test_32_tools_in_separate_traces() -> None:
     """The hole of 410 ms is unattributed, and no evidence of anything."""
     main, _ = fixture_traces("odd/32-tools-in-separate-traces.json")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.builders import (
@@ -257,27 +259,60 @@ def test_with_nothing_around_it_the_end_is_unknown() -> None:
     assert document["end_to_end_ns"] == ns(40)
 
 
-def test_a_stream_log_tells_when_the_stream_was_consumed() -> None:
-    """Logfire closes the span at the headers and writes a record when the stream is through.
+LOGFIRE = {
+    "logfire.msg_template": "Chat Completion with {request_data[model]!r}",
+    "request_data": '{"model": "m", "stream": true}',
+}
 
+
+def logfire_call(start: float, end: float, **fields: Any) -> Branch:
+    """Closed when the headers are there."""
+    return plain(start, end, kind=3, scope="logfire.openai", attributes=LOGFIRE, **fields)
+
+
+def stream_log(at: float, took: float | None, **more: Any) -> Branch:
+    """Written when the stream was consumed, `took` ms after the headers."""
+    told = {} if took is None else {"duration": took / 1000}
+    attributes = {**LOGFIRE, "logfire.span_type": "log", **told, **more}
+    return plain(at, at, scope="logfire.openai", attributes=attributes)
+
+
+def test_a_stream_log_tells_when_the_stream_was_consumed() -> None:
+    """
     agent  |----------------------------|  500
       chat  |--|                           closed at 40
       log                  .               at 300: "streaming response ... took 0.26s"
     """
-    sent = {
-        "logfire.msg_template": "Chat Completion with {request_data[model]!r}",
-        "request_data": '{"model": "m", "stream": true}',
-    }
-    log = {**sent, "logfire.span_type": "log", "duration": 0.26}
+    usage = {"gen_ai.usage.input_tokens": 50, "gen_ai.usage.output_tokens": 9}
+    document = analyzed(
+        agent(0, 500, logfire_call(0, 40, id="call"), stream_log(300, 260, **usage))
+    )
+    call = step(document, "call")
+    assert (ms(call["duration_ns"]), call["streamed"]) == (300, True)
+    assert (call["input_tokens"], call["output_tokens"]) == (50, 9)
+    assert segments(document) == {"decode": 300, "framework": 200}
+
+
+def test_each_stream_log_ends_its_own_call() -> None:
+    """Two streams side by side, both consumed later: the duration tells which is whose."""
     document = analyzed(
         agent(
             0,
-            500,
-            plain(0, 40, kind=3, scope="logfire.openai", attributes=sent, id="call"),
-            plain(300, 300, scope="logfire.openai", attributes=log, id="log"),
+            900,
+            logfire_call(0, 40, id="one"),
+            logfire_call(100, 150, id="two"),
+            stream_log(600, 450),
+            stream_log(700, 660),
         )
     )
-    assert ms(step(document, "call")["duration_ns"]) == 300
+    assert [ms(step(document, i)["duration_ns"]) for i in ("one", "two")] == [700, 500]
+
+
+@pytest.mark.parametrize("log", [stream_log(300, 100), stream_log(300, None)])
+def test_a_stream_log_of_no_call_ends_none(log: Branch) -> None:
+    """Nothing ended when its stream began; or it does not say when that was."""
+    document = analyzed(agent(0, 500, logfire_call(0, 40, id="call"), log))
+    assert ms(step(document, "call")["duration_ns"]) == 40
 
 
 # --- calls beside the rounds ----------------------------------------------------------------------

@@ -288,7 +288,6 @@ def test_a_sub_agent_without_any_call() -> None:
     assert gaps(document) == {"unattributed": [(10, 20), (50, 90)]}
 
 
-@pytest.mark.xfail(strict=True, reason="bug 26")
 def test_a_sub_agent_of_which_nothing_is_traced() -> None:
     """
     tool    |--------------|

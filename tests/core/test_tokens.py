@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -138,6 +139,21 @@ def test_where_it_varies_and_nothing_tells_input_is_taken_as_the_whole() -> None
         "langfuse.observation.usage_details": usage,
     }
     assert counts(attributes)[:2] == (1000, 600)
+
+
+def test_langfuse_may_hold_the_raw_usage_of_openai() -> None:
+    usage = {
+        "prompt_tokens": 1000,
+        "completion_tokens": 50,
+        "total_tokens": 1050,
+        "prompt_tokens_details": {"cached_tokens": 600},
+        "completion_tokens_details": {"reasoning_tokens": 20},
+    }
+    attributes = {
+        "langfuse.observation.type": "generation",
+        "langfuse.observation.usage_details": json.dumps(usage),
+    }
+    assert counts(attributes) == (1000, 600, 50, 20)
 
 
 # --- reasoning ------------------------------------------------------------------------------------

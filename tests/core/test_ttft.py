@@ -322,6 +322,34 @@ def test_a_server_that_reports_more_than_the_wall_clock_is_not_believed(ttft: fl
     assert notes(document)["reported_exceeds_wall"]["span_ids"] == ["call"]
 
 
+def strands(ttft: float, *, asks: bool, output: int = 22) -> Document:
+    """Strands stamps the first block of content. Some models send that of a tool request when the
+    answer is complete.
+    """
+    answer = json.dumps([{"toolUse": {"toolUseId": "c1", "name": "search", "input": {}}}])
+    attributes = {
+        "gen_ai.system": "strands-agents",
+        "gen_ai.server.time_to_first_token": ttft,
+        "gen_ai.usage.output_tokens": output,
+        "gen_ai.output.messages": answer if asks else "[]",
+    }
+    return call_of(plain(0, 400, name="chat", attributes=attributes))
+
+
+@pytest.mark.parametrize(
+    ("ttft", "asks", "believed"),
+    [
+        (379, True, True),  # 21 ms before the end: it was streamed
+        (381, True, False),  # 19 ms: the end itself
+        (381, False, True),  # an answer in words
+    ],
+)
+def test_the_end_of_an_answer_that_asks_for_tools_is_no_first_token(
+    ttft: float, asks: bool, believed: bool
+) -> None:
+    assert (strands(ttft, asks=asks)["ttft_source"] == "measured") is believed
+
+
 def test_an_event_is_no_first_one_when_events_were_dropped() -> None:
     """SDKs keep 128 events and drop the oldest: the first chunk goes first."""
     branch = openinference(0, 171, events=[(FIRST_TOKEN, 58)], dropped_events=3)

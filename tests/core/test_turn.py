@@ -88,7 +88,6 @@ def test_an_overlap_up_to_1_percent_of_the_shorter_is_none(
     assert rounds(chat(0, 1000), chat(1000 - overlap, 3000), end=4000) == expected
 
 
-@pytest.mark.xfail(strict=True, reason="bug 27")
 def test_every_earlier_call_must_have_ended() -> None:
     """The third overlaps the first by 15 ms, less than 1 % of 2,000; the second by 10 ms of 110."""
     assert rounds(chat(0, 2015), chat(1900, 2010), chat(2000, 5000), end=6000) == [0]

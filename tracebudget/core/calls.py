@@ -13,8 +13,17 @@ from dataclasses import replace
 
 from tracebudget.core.content import Content
 from tracebudget.core.dialects import recognise
-from tracebudget.core.dialects.facts import SpanFacts
-from tracebudget.core.step import ModelFacts, Step, StepKind, duration_ns, read_step
+from tracebudget.core.dialects.facts import Child, SpanFacts
+from tracebudget.core.span import Span
+from tracebudget.core.step import (
+    MODEL_KINDS,
+    ModelFacts,
+    Step,
+    StepKind,
+    as_call,
+    duration_ns,
+    read_step,
+)
 from tracebudget.core.tokens import Tokens
 from tracebudget.core.tree import Node, Note, Tree, ancestors, relist
 
@@ -39,12 +48,14 @@ def read_steps(tree: Tree) -> None:
     for node in tree.nodes:
         dialect = node.reading.dialect
         if dialect is not None:
-            above = (
-                [up.span for up, _ in zip(ancestors(node), range(LOOK_UP), strict=False)]
-                if dialect.looks_up
-                else ()
-            )
-            node.step = read_step(node.span, node.reading, above)
+            above: Sequence[Span] = ()
+            below: Sequence[Child] = ()
+            if dialect.looks_up:
+                above = [up.span for up, _ in zip(ancestors(node), range(LOOK_UP), strict=False)]
+            if dialect.looks_down:
+                below = [Child(c.span.name, c.span.start_ns, c.duration) for c in node.children]
+            node.step = read_step(node.span, node.reading, above, below)
+    _place_copies(tree)
     _join_stream_logs(tree)
     join_calls(tree)
     join_tools(tree)
@@ -65,6 +76,19 @@ def _drop_ignored(tree: Tree) -> None:
             node.parent = None
     if ignored:
         relist(tree)
+
+
+def _place_copies(tree: Tree) -> None:
+    """A raw copy of a call is nothing of its own below that call's span; without one it is the
+    call.
+    """
+    for node in tree.nodes:
+        if node.reading.role == "copy":
+            above = next((up for up in ancestors(node) if up.step is not None), None)
+            if above is not None and above.step is not None and above.step.kind in MODEL_KINDS:
+                node.absorbed = above
+            else:
+                node.step = read_step(node.span, as_call(node.reading))
 
 
 # --- records of streams -------------------------------------------------------------------------
@@ -109,7 +133,7 @@ def _call_of_stream(log: Node, joined: set[Node]) -> Node | None:
 
 
 def _end_by_log(call: Node, log: Node) -> None:
-    log.step = read_step(log.span, log.reading._replace(role=StepKind.MODEL_CALL.value))
+    log.step = read_step(log.span, as_call(log.reading))
     _lend(log, call)
     _absorb(log, call)
     if call.step is not None:
@@ -164,7 +188,11 @@ def _decide(outer: Node, below: list[Node]) -> list[Node]:
     carriers = [call for call in good if call.facts.has_usage]
     if not inner:
         return [outer]
-    if carriers or len(inner) > 1:
+    if outer.facts.has_usage and not carriers and inner[1:]:
+        for detail in inner:
+            _absorb(detail, outer)
+        return [outer]
+    if carriers or inner[1:]:
         if len(good) == 1:
             _lend(outer, good[0])
         _absorb(outer, good[0] if good else inner[0])
@@ -236,6 +264,8 @@ def _filled(own: ModelFacts, other: ModelFacts, shift_ns: int) -> ModelFacts:
     return ModelFacts(
         tokens=_filled_tokens(own.tokens, other.tokens),
         ttft_claims=own.ttft_claims + shifted,
+        ends_early=own.ends_early,
+        ends_after_tools=own.ends_after_tools,
         **values,
     )
 

@@ -106,8 +106,8 @@ def _rehang_late(tree: Tree) -> bool:
 
 
 def _rehang_agents(tree: Tree, runs: list[Run]) -> bool:
-    """An agent run below no tool, and inside exactly one tool call of another run, was called by
-    that tool.
+    """An agent run below no tool, and inside a tool call of another run, was called by that
+    tool.
     """
     agents = [
         run for run in runs if run.top.step is not None and run.top.step.kind == StepKind.AGENT
@@ -119,15 +119,23 @@ def _rehang_agents(tree: Tree, runs: list[Run]) -> bool:
     for run, around in _tools_around(loose, tools):
         own = set(run.tools)
         strangers = [tool for tool in around if tool not in own and not _is_above(run.top, tool)]
-        if len(strangers) == 1 and run.top.parent is not None:
-            tree.notes.append(
-                Note(
-                    "rehung_step", (run.top.id,), {"from": run.top.parent.id, "to": strangers[0].id}
-                )
-            )
-            run.top.parent = strangers[0]
+        caller = _caller(run, strangers)
+        if caller is not None and run.top.parent is not None:
+            ids = {"from": run.top.parent.id, "to": caller.id}
+            tree.notes.append(Note("rehung_step", (run.top.id,), ids))
+            run.top.parent = caller
             moved = True
     return moved
+
+
+def _caller(run: Run, tools: list[Node]) -> Node | None:
+    """The tool that called a run: the only one around it, or that names it, or that ended with
+    it.
+    """
+    name = run.name.casefold()
+    named = [tool for tool in tools if tool.step and name in tool.step.name.casefold()]
+    fitting = [tool for tool in tools if abs(tool.end - run.top.end) <= INSIDE_NS]
+    return next((found[0] for found in (tools, named, fitting) if len(found) == 1), None)
 
 
 def _tools_around(runs: list[Run], tools: list[Node]) -> Iterator[tuple[Run, list[Node]]]:

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import json
 import re
-from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
-from tracebudget.core.dialects import recognise
+from tracebudget.core.dialects import CONTENT_FACTS, common, recognise
 from tracebudget.core.dialects.facts import (
     ANSWER,
     LIFTED,
@@ -26,17 +25,17 @@ from tracebudget.core.dialects.facts import (
     SpanFacts,
     is_redacted,
     parsed,
+    python_literal,
     read_value,
     unquoted,
 )
 from tracebudget.core.dialects.table import Candidate
-from tracebudget.core.record import record
 from tracebudget.core.span import Span
 
 Fingerprint = Callable[[bytes], str]
 
 MODEL, TOOL = "model_call", "tool_call"  # roles whose content matters
-SPEAKS_FOR = {"stream_log": MODEL}  # a record that carries a call's answer
+SPEAKS_FOR = {"stream_log": MODEL, "copy": MODEL}  # records that carry a call's answer
 TRUTH_ONLY = frozenset({"error"})  # free text of which only the presence is a fact
 
 MESSAGE_LISTS = ("messages", "contents", "input", "chat_history", "prompt")
@@ -65,13 +64,28 @@ INDEX = re.compile(r"^(\d+)\.(.*)$")
 DECODER = json.JSONDecoder()
 
 
-@record
 class ToolRequest:
     """A tool that a model answer asked for. `parsed` is False where its arguments are no JSON."""
 
-    name: str
-    call_id: str | None
-    parsed: bool
+    __slots__ = ("_arguments", "_digest", "call_id", "name", "parsed")
+
+    def __init__(
+        self,
+        name: str,
+        call_id: str | None,
+        parsed: bool,
+        arguments: Any,
+        digest: Fingerprint | None = None,
+    ) -> None:
+        self.name, self.call_id, self.parsed = name, call_id, parsed
+        self._arguments, self._digest = arguments, digest
+
+    @property
+    def arguments(self) -> str:
+        """The arguments' fingerprint: as it was lifted, or worked out now, for few are asked."""
+        if self._digest is None:
+            return str(self._arguments)
+        return self._digest(canonical_arguments(self._arguments)[0])
 
 
 def fingerprint(data: bytes) -> str:
@@ -105,9 +119,9 @@ class Content:
         """What a model's answer asked for; () for an answer that asked for nothing."""
         if self.lifted is not None:
             rows = self.lifted.get("tool_requests")
-            own = tuple(ToolRequest(*row[:3]) for row in rows) if rows is not None else None
+            own = tuple(ToolRequest(*row) for row in rows) if rows is not None else None
         else:
-            own = _tool_requests(self.facts) if self.role == MODEL else None
+            own = _tool_requests(self.facts, self.digest) if self.role == MODEL else None
         return self.lender.tool_requests if own is None and self.lender is not None else own
 
     @cached_property
@@ -127,6 +141,15 @@ class Content:
             lifted = self.lifted.get("result")
             return (lifted[0], lifted[1]) if lifted is not None else None
         return _result(self.facts) if self.role == TOOL else None
+
+    @property
+    def is_cut(self) -> bool:
+        """A JSON text ends in the middle: an emitter or an SDK keeps so many characters."""
+        if self.lifted is not None:
+            return bool(self.lifted.get("is_cut"))
+        places = [*self.facts.present.get(PROMPT, ()), *self.facts.present.get(ANSWER, ())]
+        texts = (self.facts.span.attributes[p.key] for p in places if p.source == "attr")
+        return any(_ends_in_the_middle(text) for text in texts)
 
     @cached_property
     def complaint(self) -> str | None:
@@ -158,13 +181,17 @@ def lift(span: Span, digest: Fingerprint) -> dict[str, Any]:
     if content.prompt is not None:
         lifted["prompt"] = list(content.prompt)
     if content.tool_requests is not None:
-        lifted["tool_requests"] = [[r.name, r.call_id, r.parsed] for r in content.tool_requests]
+        lifted["tool_requests"] = [
+            [r.name, r.call_id, r.parsed, r.arguments] for r in content.tool_requests
+        ]
     if content.arguments is not None:
         lifted["arguments"] = list(content.arguments)
     if content.result is not None:
         lifted["result"] = list(content.result)
     if content.complaint is not None:
         lifted["complaint"] = content.complaint
+    if content.is_cut:
+        lifted["is_cut"] = True
     return lifted
 
 
@@ -177,10 +204,10 @@ def _without_lifted(span: Span) -> Span:
 
 
 def _hidden_facts(facts: SpanFacts) -> dict[str, list[Any]]:
-    """Facts that stand in JSON: short values only, longer text is content whatever its key."""
+    """Facts that stand in content: short values only, longer text is content whatever its key."""
     found = {}
     for name, candidates in facts.present.items():
-        hidden = [c for c in candidates if c.source == "json" or c.key in TRUTH_ONLY]
+        hidden = [c for c in candidates if _is_hidden(name, c)]
         read = ((read_value(facts.span, c), c) for c in hidden)
         value, source = next((pair for pair in read if pair[0] is not None), (None, None))
         if source is None:
@@ -191,6 +218,17 @@ def _hidden_facts(facts: SpanFacts) -> dict[str, list[Any]]:
         ):
             found[name] = [value, source.key]
     return found
+
+
+def _is_hidden(fact: str, place: Candidate) -> bool:
+    """The fact stands where the privacy door drops what it finds."""
+    if fact in CONTENT_FACTS or fact in (PROMPT, ANSWER):
+        return False
+    return place.source in ("json", "literal") or common.is_content(place.key)
+
+
+def _ends_in_the_middle(text: Any) -> bool:
+    return type(text) is str and text[:1] in ("[", "{") and text.rstrip()[-1:] not in ("]", "}")
 
 
 # --- prompts ------------------------------------------------------------------------------------
@@ -211,6 +249,9 @@ def _prompt_texts(span: Span, place: Candidate) -> list[str]:
         return [json.dumps(message, sort_keys=True, default=str) for message in messages]
     if place.source == "attr":
         return _told_messages(span.attributes[place.key])
+    if place.source == "event_list":
+        asked = [event for event in _events(span, place) if not _is_choice(event)]
+        return [json.dumps(event, sort_keys=True, default=str) for event in asked]
     if place.key:
         events = [e for e in span.events if e.name == place.event and place.key in e.attributes]
         return _told_messages(events[-1].attributes[place.key]) if events else []
@@ -220,6 +261,16 @@ def _prompt_texts(span: Span, place: Candidate) -> list[str]:
         for e in span.events
         if e.attributes and e.name.startswith(start) and e.name.endswith(end)
     ]
+
+
+def _events(span: Span, place: Candidate) -> list[Any]:
+    """Events that stand as a JSON list in one attribute."""
+    value = parsed(span.attributes[place.key])
+    return [event for event in value if type(event) is dict] if type(value) is list else []
+
+
+def _is_choice(event: Mapping[str, Any]) -> bool:
+    return event.get("event.name") == "gen_ai.choice"
 
 
 def _told_messages(value: Any) -> list[str]:
@@ -236,8 +287,19 @@ def _messages(value: Any) -> list[str]:
     if type(body) is dict:
         body = next((body[key] for key in MESSAGE_LISTS if type(body.get(key)) is list), body)
     if type(body) is list and body:
-        return [json.dumps(message, sort_keys=True, default=str) for message in body]
+        messages = body[0] if len(body) == 1 and type(body[0]) is list else body
+        return [json.dumps(_said(m), sort_keys=True, default=str) for m in messages]
     return [value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)]
+
+
+def _said(message: Any) -> Any:
+    """A message as it was said. LangChain's own form gives it an id and figures of its run."""
+    if type(message) is not dict or "lc" not in message or type(message.get("kwargs")) is not dict:
+        return message
+    return {key: value for key, value in message["kwargs"].items() if key not in OF_ITS_RUN}
+
+
+OF_ITS_RUN = frozenset({"id", "response_metadata", "usage_metadata"})
 
 
 def _elements(text: str) -> list[str]:
@@ -293,7 +355,7 @@ def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]
 # --- answers: the tools that a model asked for --------------------------------------------------
 
 
-def _tool_requests(facts: SpanFacts) -> tuple[ToolRequest, ...] | None:
+def _tool_requests(facts: SpanFacts, digest: Fingerprint) -> tuple[ToolRequest, ...] | None:
     """The tools an answer asked for; () for an answer that asked for none, None where no answer is
     here.
     """
@@ -301,7 +363,7 @@ def _tool_requests(facts: SpanFacts) -> tuple[ToolRequest, ...] | None:
     for place in facts.present.get(ANSWER, ()):
         for answer in _answers(facts.span, place):
             seen = True
-            requests = tuple(_requests_in(answer))
+            requests = tuple(_requests_in(answer, digest))
             if requests:
                 return requests
     return () if seen else None
@@ -320,6 +382,12 @@ def _answers(span: Span, place: Candidate) -> Iterator[Any]:
         value = span.attributes[place.key]
         if value not in (None, "") and not is_redacted(value):
             yield parsed(value) if _may_ask(value) else None
+    elif place.source == "literal":
+        value = span.attributes[place.key]
+        if isinstance(value, str) and value:
+            yield python_literal(value) if _may_ask(value) else None
+    elif place.source == "event_list":
+        yield from filter(_is_choice, _events(span, place))
     else:
         yield from _answer_events(span, place)
 
@@ -355,7 +423,7 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return root
 
 
-def _requests_in(answer: Any) -> Iterator[ToolRequest]:
+def _requests_in(answer: Any, digest: Fingerprint) -> Iterator[ToolRequest]:
     """Search an answer, breadth first and bounded, for the shapes in which providers write a tool
     call.
     """
@@ -363,7 +431,7 @@ def _requests_in(answer: Any) -> Iterator[ToolRequest]:
     for node in queue:
         if len(queue) > MAX_NODES:
             return
-        request = _as_request(node) if type(node) is dict else None
+        request = _as_request(node, digest) if type(node) is dict else None
         if request is not None:
             if request.call_id is None or request.call_id not in seen_ids:
                 seen_ids.add(request.call_id)
@@ -374,7 +442,7 @@ def _requests_in(answer: Any) -> Iterator[ToolRequest]:
             queue.extend(node)
 
 
-def _as_request(node: Mapping[str, Any]) -> ToolRequest | None:
+def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | None:
     """A tool call as OpenAI, Anthropic, Gemini, LangChain, AI SDK, Haystack and OTel write it."""
     call_id = _text(node.get("call_id")) or _text(node.get("id")) or _text(node.get("toolCallId"))
     inner = (
@@ -393,7 +461,8 @@ def _as_request(node: Mapping[str, Any]) -> ToolRequest | None:
     if key == "input" and kind is None and "toolName" not in node and inner is None:
         return None  # a component's input is no tool call
     is_json = _read_arguments(node[key])[1]
-    return ToolRequest(name, call_id, is_json is not False and kind != "invalid_tool_call")
+    is_parsed = is_json is not False and kind != "invalid_tool_call"
+    return ToolRequest(name, call_id, is_parsed, node[key], digest)
 
 
 TOOL_NAMES = ("name", "toolName", "tool_name")
@@ -474,20 +543,14 @@ def _read_arguments(value: Any) -> tuple[Any, bool | None]:
     """
     body = parsed(value) if isinstance(value, str) else value
     if body is None and isinstance(value, str):
-        is_broken = value.lstrip()[:1] in ("{", "[") and not _is_python_literal(value)
+        is_broken = value.lstrip()[:1] in ("{", "[") and python_literal(value) is None
         return value, False if is_broken else None
     if type(body) is dict and "INVALID_JSON" in body:  # Pydantic AI's mark
         return body["INVALID_JSON"], False
+    if type(body) is dict and "inputs" in body and ("tags" in body or "metadata" in body):
+        return _read_arguments(body["inputs"])  # OpenLLMetry writes LangChain's run around them
     wrapped = _wrapped_text(body)
     return (body, True) if wrapped is None else _read_arguments(wrapped)
-
-
-def _is_python_literal(text: str) -> bool:
-    try:
-        literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return True
 
 
 def _wrapped_text(body: Any) -> str | None:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
-from tracebudget.core.step import WORK
+from tracebudget.core.step import WORK, StepKind
 from tracebudget.core.tree import Node, Tree
 
 Span = tuple[int, int]  # start and end, ns
@@ -40,13 +40,20 @@ class Hulls:
     def __init__(self, tree: Tree) -> None:
         self.own: dict[Node, Span | None] = {}
         self.below: dict[Node, Span | None] = {}
+        self.holders: set[Node] = set()  # of steps that are no work and have time of their own
         for node in reversed(tree.nodes):
+            if node.parent is not None and (node in self.holders or _has_own_time(node)):
+                self.holders.add(node.parent)
             if node.background:
                 self.own[node] = self.below[node] = None
                 continue
             below = self._joined(node)
             self.below[node] = below
             self.own[node] = (node.start, node.end) if _is_work(node) else _clipped(below, node)
+
+    def is_leaf(self, node: Node) -> bool:
+        """Work with nothing below it that the path could belong to."""
+        return _is_work(node) and self.below[node] is None and node not in self.holders
 
     def _joined(self, node: Node) -> Span | None:
         hulls = [hull for child in node.children if (hull := self.own[child]) is not None]
@@ -55,6 +62,10 @@ class Hulls:
 
 def _is_work(node: Node) -> bool:
     return node.step is not None and node.step.kind in WORK
+
+
+def _has_own_time(node: Node) -> bool:
+    return node.step is not None and node.step.kind in {StepKind.AGENT, StepKind.GUARDRAIL}
 
 
 def _clipped(hull: Span | None, node: Node) -> Span | None:
@@ -112,7 +123,7 @@ def critical_path(top: Node, hulls: Hulls, start: int, end: int) -> list[Slice]:
     stack: list[tuple[int, int, Node, bool]] = [(start, end, top, False)]
     while stack:
         begin, until, node, is_own = stack.pop()
-        if is_own or not node.children or (_is_work(node) and hulls.below[node] is None):
+        if is_own or not node.children or hulls.is_leaf(node):
             _prepend(slices, begin, until, node)
             continue
         if node not in covers:

@@ -4,7 +4,7 @@ place.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +13,7 @@ from tracebudget.core.calls import read_steps
 from tracebudget.core.critical_path import Hulls, Slice, critical_path
 from tracebudget.core.fit import Profile
 from tracebudget.core.rehearsal import Rehearsals
-from tracebudget.core.run import Run, find_runs, innermost_runs, settle_ends
+from tracebudget.core.run import Answers, Run, find_runs, innermost_runs, settle_ends
 from tracebudget.core.segment import CALMER, PARTS, TOOL_KINDS, Attribution, PathSlice, SegmentKind
 from tracebudget.core.step import StepKind
 from tracebudget.core.timing import settle_timing
@@ -69,6 +69,7 @@ class Report:
     busy: dict[SegmentKind, int]
     parts: dict[SegmentKind, dict[str, int | None]]
     profile: Profile | None
+    answers: Answers
     rehearsals: Rehearsals
 
     @property
@@ -79,9 +80,18 @@ class Report:
     def end_to_end(self) -> int:
         return self.tree.root.duration
 
+    def path_between(self, start: int, end: int) -> list[tuple[PathSlice, Turn | None]]:
+        """The pieces of the path that begin in [start, end)."""
+        first = bisect_left(self.path, start, key=_piece_start)
+        return self.path[first : bisect_left(self.path, end, first, key=_piece_start)]
+
     @property
     def notes(self) -> list[Note]:
         return self.tree.notes
+
+
+def _piece_start(placed: tuple[PathSlice, Turn | None]) -> int:
+    return placed[0].start
 
 
 class PathIndex:
@@ -167,6 +177,7 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         busy=_busy(tree, attribution, segments, path),
         parts=_parts(path, steps),
         profile=profile,
+        answers=attribution.answers,
         rehearsals=Rehearsals(tree),
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 
 from tracebudget.core.step import StepKind
@@ -125,6 +126,29 @@ def innermost_runs(tree: Tree, runs: Iterable[Run]) -> dict[Node, Run | None]:
     return answer
 
 
+class Answers:
+    """What the answers of one request hold."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self.calls = [call for run in runs for call in run.calls]
+
+    @cached_property
+    def telling(self) -> frozenset[str]:
+        """The dialects in which some answer holds the tools that it asked for."""
+        steps = [call.step for call in self.calls if call.step is not None]
+        return frozenset(step.dialect for step in steps if step.tool_requests)
+
+    def asked_in_vain(self, call: Node) -> bool:
+        """The answer asked for tools, and for none in a form that parses. What does not parse may
+        be left out: then it holds none, while other answers hold theirs.
+        """
+        step = call.step
+        if step is None or step.asks_in_vain():
+            return step is not None
+        requests = step.content.tool_requests if step.content is not None else None
+        return requests == () and step.asks_for_tools() is True and step.dialect in self.telling
+
+
 # --- where calls really end ---------------------------------------------------------------------
 
 
@@ -152,18 +176,18 @@ def settle_ends(tree: Tree, runs: Iterable[Run]) -> None:
 
 
 def _went_on(call: Node) -> bool:
-    """The call's own first-token event lies after its end: the span closed at the response's
-    headers.
+    """The call's own first-token event lies after its end, or the emitter is known for it: the
+    span closed at the response's headers.
     """
-    facts = call.step.model if call.step else None
-    return facts is not None and any(
+    facts = call.facts
+    return facts.ends_early or any(
         c.is_event and c.after_ns > call.duration + MS for c in facts.ttft_claims
     )
 
 
 def _prolong(call: Node, following: Node | None, tree: Tree) -> None:
     limits = [following.start] if following is not None and following.start > call.end else []
-    later = (up.end for up in ancestors(call) if up.step is not None and up.end > call.end)
+    later = (up.end for up in ancestors(call) if up.reading.role and up.end > call.end)
     limits += [end for end, _ in zip(later, range(1), strict=False)]
     if limits:
         tree.notes.append(
@@ -196,7 +220,7 @@ def _cut_at_tools(call: Node, following: Node | None, run: Run, tree: Tree) -> N
     if not tools:
         return
     last = max(tool.end for tool in tools)
-    held_open = call.end - last <= LATE_END_NS
+    held_open = call.facts.ends_after_tools or call.end - last <= LATE_END_NS
     overtaken = (
         following is not None and following.start < call.end and not touches(call, following)
     )

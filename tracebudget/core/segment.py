@@ -8,15 +8,13 @@ up").
 
 from __future__ import annotations
 
-import itertools
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from operator import attrgetter
 
 from tracebudget.core.critical_path import Slice
+from tracebudget.core.gap import Mark, cut_by, marks_of
 from tracebudget.core.record import plain_members, record
-from tracebudget.core.run import Run
+from tracebudget.core.run import Answers, Run
 from tracebudget.core.span import KIND_CLIENT
 from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node, Tree
@@ -71,15 +69,6 @@ class PathSlice:
         return self.end - self.start
 
 
-@record
-class Mark:
-    """A stretch of a run's own time that has a name: `retry_wait` or `unattributed`."""
-
-    start: int
-    end: int
-    part: str
-
-
 class Attribution:
     """Turns slices of the walk into path slices. Built once a request; `runs_at` is
     `innermost_runs`' answer.
@@ -88,7 +77,8 @@ class Attribution:
     def __init__(self, tree: Tree, runs: Sequence[Run], runs_at: dict[Node, Run | None]) -> None:
         self.tree, self.runs, self.runs_at = tree, runs, runs_at
         self.owner, self.is_blind = _owners(tree)
-        self.marks = {run: list(_marks(run)) for run in runs}
+        self.answers = Answers(runs)
+        self.marks = {run: list(marks_of(run, self.answers)) for run in runs}
         self.siblings = _run_edges(tree, runs)
 
     def attribute(self, slices: Sequence[Slice]) -> list[PathSlice]:
@@ -239,107 +229,7 @@ def phases(call: Node) -> list[Mark]:
     return [mark for mark in marks if mark.start < mark.end]
 
 
-_mark_end = attrgetter("end")
-
-
-def cut_by(marks: Sequence[Mark], start: int, end: int) -> Iterator[tuple[int, int, str | None]]:
-    """[start, end) cut at the marks (sorted, not overlapping): each piece with its mark's name, or
-    None.
-    """
-    at = start
-    for mark in marks[bisect_right(marks, start, key=_mark_end) :] if marks else ():
-        if mark.start >= end:
-            break
-        if at < mark.start:
-            yield at, mark.start, None
-            at = mark.start
-        until = min(mark.end, end)
-        if at < until:
-            yield at, until, mark.part
-            at = until
-    if at < end:
-        yield at, end, None
-
-
-# --- what is known of a run's own time ----------------------------------------------------------
-
-
-def _marks(run: Run) -> Iterator[Mark]:
-    """Waits between attempts, and gaps in which something ran that no span shows."""
-    turns = len(run.boundaries) - 1
-    calls: list[list[Node]] = [[] for _ in range(turns)]
-    tools: list[list[Node]] = [[] for _ in range(turns)]
-    for call in run.calls:
-        calls[run.turn_of[call]].append(call)
-    for tool in run.tools:
-        tools[run.turn_of[tool]].append(tool)
-    work_end = run.top.start
-    for index in range(turns):
-        yield from _sorted_apart(_turn_marks(run, index, calls[index], tools[index], work_end))
-        work_end = max([work_end, *(node.end for node in (*calls[index], *tools[index]))])
-
-
-def _turn_marks(
-    run: Run, index: int, calls: list[Node], tools: list[Node], work_end: int
-) -> Iterator[Mark]:
-    turn_end = run.boundaries[index + 1]
-    for call in calls:
-        if _decode_is_impossible(call):
-            before = max(
-                [
-                    work_end,
-                    *(n.end for n in (*calls, *tools) if n is not call and n.end <= call.start),
-                ]
-            )
-            yield Mark(before, call.start, "unattributed")
-    for earlier, later in itertools.pairwise(calls) if calls[1:] else ():
-        if later.attempt > earlier.attempt and earlier.end < later.start:
-            yield Mark(earlier.end, later.start, "retry_wait")
-    ends = [max((node.end for node in nodes), default=0) for nodes in (calls, tools)]
-    # A run that ends after its tools: the call that read their results was lost, or there was none.
-    # Nothing tells.
-    is_last = index == len(run.boundaries) - 2
-    lost_tools = calls and (not tools or turn_end - max(ends) >= WORTH_NS)
-    if (lost_tools and _tools_missing(calls, tools, not is_last)) or (
-        is_last and run.calls and ends[1] > ends[0]
-    ):
-        yield Mark(max(ends), turn_end, "unattributed")
-
-
-def _sorted_apart(marks: Iterator[Mark]) -> Iterator[Mark]:
-    """In order of time and without overlap, the earlier one keeping what both claim."""
-    at = 0
-    for mark in sorted(marks, key=lambda m: (m.start, m.end)):
-        start = max(mark.start, at)
-        if start < mark.end:
-            yield Mark(start, mark.end, mark.part)
-            at = mark.end
-
-
-WORTH_NS = 20_000_000  # in a shorter gap after a tool no other one was lost
-MIN_CALL_NS_PER_TOKEN = (
-    200_000  # 5,000 tokens a second: a span that is shorter holds only the end of its call
-)
-
-
-def _decode_is_impossible(call: Node) -> bool:
-    facts = call.step.model if call.step else None
-    output = facts.tokens.output if facts else None
-    return (
-        output is not None and output > 1 and call.duration < MIN_CALL_NS_PER_TOKEN * (output - 1)
-    )
-
-
-def _tools_missing(calls: list[Node], tools: list[Node], is_followed: bool) -> bool:
-    """The turn's answer asked for tools and no span shows them, or fewer than it asked for. Where
-    nothing tells what it asked for, the model being called again does: something was done in
-    between.
-    """
-    steps = [call.step for call in calls if call.step is not None and not call.step.is_error]
-    asked = [step for step in steps if step.asks_for_tools() and not step.asks_in_vain()]
-    if not asked:
-        return is_followed and not tools and any(step.asks_for_tools() is None for step in steps)
-    return not tools or len(tools) < sum(len(step.tool_requests) for step in asked)
+# --- between runs -------------------------------------------------------------------------------
 
 
 def _run_edges(tree: Tree, runs: Sequence[Run]) -> dict[Node, tuple[list[int], list[int]]]:

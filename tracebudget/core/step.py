@@ -9,7 +9,7 @@ from typing import Any
 
 from tracebudget.core.content import Content, ToolRequest
 from tracebudget.core.dialects import Reading, common
-from tracebudget.core.dialects.facts import SpanFacts
+from tracebudget.core.dialects.facts import Child, SpanFacts
 from tracebudget.core.record import plain_members, record
 from tracebudget.core.span import STATUS_ERROR, Span
 from tracebudget.core.tokens import Tokens, count, read_tokens
@@ -77,6 +77,8 @@ class ModelFacts:
     ttft_claims: tuple[TtftClaim, ...]
     attempt_start_ns: int | None  # Unix time of the last attempt inside this span
     last_token_ns: int | None  # Unix time of the last token, where the emitter states it
+    ends_early: bool  # the emitter ends a stream's span when the stream begins
+    ends_after_tools: bool  # the emitter ends a call's span after the tools that it asked for
     queue_ns: int | None
     prefill_ns: int | None
     decode_ns: int | None
@@ -153,15 +155,22 @@ class Step:
         return self.content.arguments if self.content is not None else None
 
 
-def read_step(span: Span, reading: Reading, ancestors: Sequence[Span] = ()) -> Step | None:
-    """The step that a span is, or None for a plain one. `ancestors`, nearest first, lend facts that
-    stand on them.
+def read_step(
+    span: Span,
+    reading: Reading,
+    ancestors: Sequence[Span] = (),
+    children: Sequence[Child] = (),
+) -> Step | None:
+    """The step that a span is, or None for a plain one. `ancestors`, nearest first, and `children`
+    lend facts that stand on them.
     """
     role, dialect, present = reading
     kind = KIND_OF_ROLE.get(role or "")
     if kind is None or dialect is None:
         return None
     facts = SpanFacts(span, dialect, present)
+    if children:
+        facts.learn(children)
     has_content = kind in {StepKind.MODEL_CALL, StepKind.TOOL_CALL}
     content = Content(facts, kind.value) if has_content else None
     status = http_status(facts)
@@ -182,6 +191,11 @@ def read_step(span: Span, reading: Reading, ancestors: Sequence[Span] = ()) -> S
     )
 
 
+def as_call(reading: Reading) -> Reading:
+    """The reading of a record that stands for a model call."""
+    return reading._replace(role=StepKind.MODEL_CALL.value)
+
+
 def read_model(facts: SpanFacts, ancestors: Sequence[Span] = ()) -> ModelFacts:
     """The facts of a model or server call."""
     ttft_claims = claims(facts)
@@ -193,6 +207,8 @@ def read_model(facts: SpanFacts, ancestors: Sequence[Span] = ()) -> ModelFacts:
         ttft_claims=ttft_claims,
         attempt_start_ns=_moment(facts, "attempt_start"),
         last_token_ns=_moment(facts, "last_token"),
+        ends_early=bool(facts.values.get("ends_early")),
+        ends_after_tools=bool(facts.values.get("ends_after_tools")),
         queue_ns=duration_ns(facts, "queue_time"),
         prefill_ns=duration_ns(facts, "prefill_time"),
         decode_ns=duration_ns(facts, "decode_time"),
@@ -313,7 +329,9 @@ def _is_error(facts: SpanFacts, kind: StepKind, status: int | None) -> bool:
     if kind not in CALLS:
         return False
     values = facts.values
-    return not FAILED.isdisjoint(values) or as_bool(values.get("success")) is False
+    if not FAILED.isdisjoint(values) and any(values.get(name) for name in FAILED):
+        return True
+    return as_bool(values.get("success")) is False
 
 
 def _error_type(facts: SpanFacts, status: int | None) -> str | None:

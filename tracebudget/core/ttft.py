@@ -39,6 +39,7 @@ MIN_PLAUSIBLE_NS = (
 MIN_TPOT_TOKENS = 2  # the first token has no token before it
 QUARTER_HOUR_NS = 900 * 1_000_000_000  # all time zones lie on quarters of an hour
 
+MOMENTS = frozenset({"event_time", "child_span_start"})  # sources that are Unix ns
 # Written on calls that were not streamed as well (OpenLIT): no proof of a stream.
 NO_PROOF = frozenset({"gen_ai.server.time_to_first_token", "gen_ai.server.ttft"})
 
@@ -132,7 +133,7 @@ def _claim(span: Span, fact: Fact) -> TtftClaim | None:
         where=candidate.where,
         is_bound=candidate.is_bound,
         from_attempt=candidate.origin == "attempt_start",
-        is_event=candidate.source == "event_time",
+        is_event=candidate.source in MOMENTS,
         unit_guessed=candidate.unit == "ambiguous",
         is_end_before_tools=candidate.is_end_before_tools,
         proves_stream=candidate.key not in NO_PROOF,
@@ -142,7 +143,7 @@ def _claim(span: Span, fact: Fact) -> TtftClaim | None:
 def _after_start(span: Span, fact: Fact) -> int | None:
     """The claim in ns from the span's start (or its attempt's), whatever the unit."""
     unit = fact.source.unit
-    if fact.source.source == "event_time":
+    if fact.source.source in MOMENTS:
         return int(fact.value) - span.start_ns
     if unit == "iso8601":
         moment = unix_ns(fact.value)

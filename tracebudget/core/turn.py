@@ -9,6 +9,7 @@ tools         |----||-----|           |-----|
 from __future__ import annotations
 
 from bisect import bisect_right
+from heapq import heappop, heappush
 
 from tracebudget.core.run import Run, touches
 from tracebudget.core.tree import Node, Note, Tree
@@ -59,7 +60,8 @@ class _Sweep:
         self.next_tool = 0
         self.side_calls = run.side_calls
         self.last: Node | None = None  # the call before
-        self.longest: Node | None = None  # the earlier call that ends last
+        self.taken = 0
+        self.running: list[tuple[int, int, Node]] = []  # heap of earlier calls by their ends
         self.begin_turn()
 
     def begin_turn(self) -> None:
@@ -74,8 +76,8 @@ class _Sweep:
 
     def take(self, call: Node) -> None:
         self.last = call
-        if self.longest is None or call.end > self.longest.end:
-            self.longest = call
+        self.taken += 1
+        heappush(self.running, (call.end, self.taken, call))
 
     def repeats_failed(self, call: Node) -> bool:
         """The call before failed and had ended, and no tool has started since: this is its next
@@ -89,8 +91,9 @@ class _Sweep:
 
     def opens(self, call: Node) -> bool:
         """Every earlier call has ended, or the current turn's tools have."""
-        longest = self.longest
-        if longest is None or longest.end <= call.start or touches(longest, call):
+        while self.running and self.running[0][0] <= call.start:
+            heappop(self.running)
+        if all(touches(earlier, call) for _, _, earlier in self.running):
             return True
         return self.tool_seen and self.tools_end <= call.start
 

@@ -96,7 +96,6 @@ def test_growth_is_unknown_without_first_tokens(known: dict[str, Any]) -> None:
     assert triage(document, 4) == ("unknown", "ttft_unknown")
 
 
-@pytest.mark.xfail(strict=True, reason="bug 16")
 def test_growth_without_a_slope_saves_nobody_knows_how_much() -> None:
     """The first token of the middle calls is unknown: two points make no slope."""
     finding = found("context_growth", conversation(GROWING[0], (3500, None), GROWING[4]))

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from tests.builders import Branch, agent, chat, http, ns, plain, queue, server, tool
-from tests.core.reading import Document, analyzed, diagnoses, difference, found, ms, triage
+from tests.core.reading import (
+    Document,
+    analyzed,
+    diagnoses,
+    difference,
+    found,
+    ms,
+    notes,
+    part,
+    triage,
+)
 from tracebudget.core.fit import CallFit, Profile
 
 # --- double_generation (T-3) ----------------------------------------------------------------------
@@ -181,6 +191,45 @@ def test_a_tool_that_refused_its_arguments_tells_too(between: Branch) -> None:
     assert finding is not None
     assert finding["span_ids"] == ["first", "refused", "again"]
     assert ms(finding["saving_ns"]) == 130
+
+
+@pytest.mark.parametrize(
+    ("fields", "lasts", "fires"),
+    [
+        ({"status_message": "Validation failed for input parameters: Field required"}, 1, True),
+        ({"result": {"error": "could not parse the arguments as JSON"}}, 1, True),
+        ({"status_message": "Validation failed for input parameters: Field required"}, 51, False),
+        ({"status_message": "no such city"}, 1, False),
+    ],
+    ids=["the status blames them", "the result does", "after the work", "something else"],
+)
+def test_an_error_that_blames_the_arguments(
+    fields: dict[str, Any], lasts: float, fires: bool
+) -> None:
+    """Arguments are checked before the work: a later error is the work's."""
+    failed = tool(100, 100 + lasts, name="weather", call_id="c1", error="ValueError", **fields)
+    request_ = asked_anew(failed, arguments="{}", tail=lasts)
+    assert (found("malformed_tool_arguments", request_) is not None) is fires
+
+
+@pytest.mark.parametrize(
+    "finish", ["MALFORMED_FUNCTION_CALL", "malformed_tool_call", "unexpected_tool_call"]
+)
+def test_an_answer_that_its_provider_calls_malformed(finish: str) -> None:
+    """Gemini throws such an answer away: no tool ran, and none is missing."""
+    document = analyzed(
+        agent(
+            0,
+            400,
+            chat(0, 100, finish=finish, input=50, output=9, id="first"),
+            chat(150, 400, input=50, output=9, id="again"),
+        )
+    )
+    assert set(diagnoses(document)) & {"malformed_tool_arguments", "double_generation"} == {
+        "malformed_tool_arguments"
+    }
+    assert "tools_not_traced" not in notes(document)
+    assert part(document, "unattributed") == 0
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,6 @@ def test_a_doubt_is_no_fault(code: str) -> None:
 # --- content that was cut -------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="bug 18")
 def test_content_that_was_cut_in_the_middle() -> None:
     """Gemini CLI keeps 10,000 characters: what is left is no JSON."""
     cut = '[{"role": "user", "parts": [{"text": "' + "x" * 9_950
@@ -138,7 +137,6 @@ def test_content_that_was_cut_in_the_middle() -> None:
     assert notes(analyzed(agent(0, 100, call)))["content_truncated"]["span_ids"] == ["call"]
 
 
-@pytest.mark.xfail(strict=True, reason="bug 18")
 def test_content_that_was_cut_by_the_limits_of_an_sdk() -> None:
     call = chat(0, 90, input=5, output=5, dropped_attributes=3, id="call")
     assert notes(analyzed(agent(0, 100, call)))["content_truncated"]["span_ids"] == ["call"]

@@ -198,7 +198,6 @@ def test_calls_that_no_cache_could_have_answered(document: Document) -> None:
     assert "repeated_tool_call" not in diagnoses(document)
 
 
-@pytest.mark.xfail(strict=True, reason="bug 17")
 def test_a_declared_ttl_of_nothing_means_no_cache() -> None:
     assert "repeated_tool_call" not in diagnoses(repeated(declared=Declared(result_ttl_ns=0)))
 
@@ -264,6 +263,21 @@ def test_a_tool_whose_error_says_that_it_timed_out(error: str) -> None:
     assert finding["span_ids"] == ["slow"]
     assert finding["saving_ns"] == difference(faulty, without_it()) == ns(500)
     assert "tool_timeout" not in diagnoses(without_it())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status_message": "Request timed out after 0.5 s"},
+        {"result": {"error": "deadline exceeded"}},
+    ],
+    ids=["in its status", "in its result"],
+)
+def test_a_tool_whose_message_says_that_it_timed_out(fields: dict[str, Any]) -> None:
+    slow = tool(100, 600, error="RuntimeError", id="slow", **fields)
+    finding = found("tool_timeout", agent(0, 700, chat(0, 100), slow, chat(600, 700)))
+    assert finding is not None
+    assert finding["span_ids"] == ["slow"]
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ RECORDINGS = [
         "haystack-content",
         "haystack",
         "haystack.agent.step.llm.output",
+        cached=True,
         provider=None,
         agent="haystack.agent.run",
     ),
@@ -145,16 +146,7 @@ def test_who_answered_is_read(recording: Recording) -> None:
         assert call["streamed"] is recording.streamed
 
 
-@pytest.mark.parametrize(
-    "recording",
-    [
-        pytest.param(r, marks=pytest.mark.xfail(strict=True, reason="bug 19"))
-        if r.name.startswith("mlflow")
-        else r
-        for r in RECORDINGS
-    ],
-    ids=str,
-)
+@every
 def test_first_tokens_are_read_where_they_stand(recording: Recording) -> None:
     for call in steps(recording, "model_call"):
         known = recording.ttft is not None

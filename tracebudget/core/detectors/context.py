@@ -59,12 +59,12 @@ def context_growth(case: Case) -> Iterator[Finding | Unknown]:
 
 
 def _growth(case: Case, calls: list[Node], run: Run, ttft_before: int, ttft_after: int) -> Finding:
-    per_token = case.slope_ns or 0.0
+    per_token = case.slope_ns
     base = calls[0].facts.tokens.uncached_input or 0
     extra = {c: max(0, (c.facts.tokens.uncached_input or 0) - base) for c in calls}
     change = Change(
         shorter={
-            call: min(round(per_token * tokens), known_ttft_ns(call) or 0)
+            call: min(round((per_token or 0) * tokens), known_ttft_ns(call) or 0)
             for call, tokens in extra.items()
         }
     )
@@ -74,13 +74,13 @@ def _growth(case: Case, calls: list[Node], run: Run, ttft_before: int, ttft_afte
         "context_growth",
         calls,
         turn=case.report.turn_of[calls[-1]],
-        saving_ns=saving_ns(case.report, change),
+        saving_ns=saving_ns(case.report, change) if per_token is not None else None,
         turns=len(calls),
         first_input_tokens=calls[0].facts.tokens.input,
         last_input_tokens=tokens.input,
         first_ttft_ns=ttft_before,
         last_ttft_ns=ttft_after,
-        ns_per_1000_tokens=round(per_token * 1000),
+        ns_per_1000_tokens=round(per_token * 1000) if per_token is not None else None,
         cached_input_tokens=tokens.cached_input,
         agent=run.name,
     )

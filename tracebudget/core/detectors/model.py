@@ -12,6 +12,7 @@ from statistics import median
 from tracebudget.core.budget import call_tpot_ns, known_ttft_ns
 from tracebudget.core.detectors.tool import failed, refused_arguments
 from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
+from tracebudget.core.gap import WORTH_NS
 from tracebudget.core.replay import Change, saving_ns
 from tracebudget.core.run import Run, started_between
 from tracebudget.core.step import StepKind
@@ -57,6 +58,9 @@ def double_generation(case: Case) -> Iterator[Finding | Unknown]:
             if same is None:
                 continue
             proven = first.facts.streamed is True and second.facts.streamed is False
+            if _is_untraced(case, first.end, second.start):
+                yield Unknown("untraced_between")
+                break
             if not proven and _is_sampling(calls, index, run_of):
                 yield Unknown("streaming_not_proven")
                 break
@@ -104,6 +108,14 @@ def _may_repeat(first: Node, second: Node, tool_starts: Sequence[int]) -> bool:
     return first.step is not None and first.step.asks_for_tools() is not True
 
 
+def _is_untraced(case: Case, start: int, end: int) -> bool:
+    """Between the two something ran that no span shows: it may have been a tool."""
+    return any(
+        piece.part == "unattributed" and start <= piece.start and piece.duration >= WORTH_NS
+        for piece, _ in case.report.path_between(start, end)
+    )
+
+
 def _is_sampling(calls: Sequence[Node], index: int, run_of: dict[Node, Run]) -> bool:
     call = calls[index]
     near = calls[max(0, index - LOOK_BACK) : index + LOOK_BACK + 1]
@@ -127,7 +139,7 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
             continue
         bad = [tool for tool in between if refused_arguments(tool)]
         unparsed = [request for request in first.step.tool_requests if not request.parsed]
-        if bad or unparsed or first.step.asks_in_vain():
+        if bad or unparsed or case.report.answers.asked_in_vain(first):
             change = Change(removed=frozenset((second, *between)))
             yield performance(
                 case,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tracebudget.core.report import Report, Turn
+from tracebudget.core.run import Answers
 from tracebudget.core.tree import Node, Note
 
 MS = 1_000_000
@@ -22,11 +23,23 @@ def quality_notes(report: Report) -> Iterator[Note]:
     for call in calls:
         yield from _exceeds_wall(call)
     yield from _untraced_tools(report)
+    cut = tuple(sorted(node.id for node in report.steps if _is_cut(node)))
+    if cut:
+        yield Note("content_truncated", cut, {})
+
+
+def _is_cut(node: Node) -> bool:
+    """The SDK dropped attributes of a call, or its content ends in the middle."""
+    step = node.step
+    if step is None or step.content is None:
+        return False
+    return node.span.dropped_attributes > 0 or step.content.is_cut
 
 
 def _untraced_tools(report: Report) -> Iterator[Note]:
+    done = {tool.step.call_id for tool in report.tools if tool.step is not None}
     asking = {
-        turn: tuple(call.id for call in turn.calls if _asks(call))
+        turn: tuple(call.id for call in turn.calls if _asks(report.answers, call, done))
         for turn in report.turns
         if not turn.tools
     }
@@ -39,11 +52,12 @@ def _untraced_tools(report: Report) -> Iterator[Note]:
             yield Note("tools_not_traced", ids, {"unattributed_ns": gaps.get(turn, 0)})
 
 
-def _asks(call: Node) -> bool:
+def _asks(answers: Answers, call: Node, done: set[str | None]) -> bool:
+    """The call asked for tools, and not for some that run in the background."""
     step = call.step
-    if step is None or step.is_error:
+    if step is None or step.is_error or not step.asks_for_tools() or answers.asked_in_vain(call):
         return False
-    return step.asks_for_tools() is True and not step.asks_in_vain()
+    return not any(r.call_id is not None and r.call_id in done for r in step.tool_requests)
 
 
 def _tokens_missing(call: Node) -> bool:

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from tracebudget.core.content import ARGUMENTS, TIMEOUT
+from tracebudget.core.content import ARGUMENTS, TIMEOUT, ToolRequest
 from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
 from tracebudget.core.replay import Change, saving_ns
 from tracebudget.core.report import Turn
@@ -43,11 +43,36 @@ def failed(tool: Node) -> bool:
     return tool.step is not None and tool.step.is_error
 
 
-def same_arguments(one: Node, two: Node) -> bool | None:
+def same_arguments(case: Case, one: Node, two: Node) -> bool | None:
     """Equal, different, or unknown (None)."""
-    a = one.step.arguments if one.step is not None else None
-    b = two.step.arguments if two.step is not None else None
-    return None if a is None or b is None else a[0] == b[0]
+    a, b = arguments_of(case, one), arguments_of(case, two)
+    return None if a is None or b is None else a == b
+
+
+def arguments_of(case: Case, tool: Node) -> str | None:
+    """The fingerprint of a tool's arguments: from its own span, else from the answer that asked for
+    it.
+    """
+    own = tool.step.arguments if tool.step is not None else None
+    if own is not None:
+        return own[0]
+    request = request_of(case, tool)
+    return request.arguments if request is not None else None
+
+
+def request_of(case: Case, tool: Node) -> ToolRequest | None:
+    """What an answer of the tool's turn said of it: by call id, else as the only one of its
+    name.
+    """
+    turn = case.report.turn_of[tool]
+    if turn is None or tool.step is None:
+        return None
+    requests = [r for call in turn.calls if call.step for r in call.step.tool_requests]
+    if tool.step.call_id is not None:
+        return next((r for r in requests if r.call_id == tool.step.call_id), None)
+    named = [request for request in requests if request.name == tool.step.name]
+    is_only_one = [name_of(t) for t in turn.tools].count(tool.step.name) == 1
+    return named[0] if len(named) == 1 and is_only_one else None
 
 
 @detector("serial_tools", step=3)
@@ -92,7 +117,7 @@ def _wave(turn: Turn, case: Case) -> list[Node]:
             wave
             and failed(wave[-1])
             and name_of(wave[-1]) == step.name
-            and same_arguments(wave[-1], tool) is not False
+            and same_arguments(case, wave[-1], tool) is not False
         ):
             continue
         wave.append(tool)
@@ -113,8 +138,9 @@ def repeated_tool_call(case: Case) -> Iterator[Finding | Unknown]:
 
     Advice only for tools marked read-only; for others it is a question.
     """
-    ttl = case.declared.result_ttl_ns or DEFAULT_TTL_NS
-    groups, unknown = _by_arguments(case.report.tools)
+    declared = case.declared.result_ttl_ns
+    ttl = DEFAULT_TTL_NS if declared is None else declared
+    groups, unknown = _by_arguments(case)
     for tools in sorted(groups, key=lambda group: group[0].order()):
         name, repeats = name_of(tools[0]), _repeats(tools, ttl)
         if repeats:
@@ -135,20 +161,20 @@ def repeated_tool_call(case: Case) -> Iterator[Finding | Unknown]:
         yield Unknown("arguments_not_recorded")
 
 
-def _by_arguments(tools: Iterable[Node]) -> tuple[list[list[Node]], bool]:
+def _by_arguments(case: Case) -> tuple[list[list[Node]], bool]:
     """The calls of one tool with equal arguments, and whether some tool's are not recorded."""
     by_name: dict[str, list[Node]] = {}
-    for tool in tools:
+    for tool in case.report.tools:
         if not tool.background:
             by_name.setdefault(name_of(tool), []).append(tool)
     groups: dict[tuple[str, str], list[Node]] = {}
     unknown = False
     for name, mine in by_name.items():
         for tool in mine if mine[1:] else ():
-            arguments = tool.step.arguments if tool.step is not None else None
+            arguments = arguments_of(case, tool)
             unknown |= arguments is None
             if arguments is not None:
-                groups.setdefault((name, arguments[0]), []).append(tool)
+                groups.setdefault((name, arguments), []).append(tool)
     return list(groups.values()), unknown
 
 
@@ -206,7 +232,7 @@ def tool_retry(case: Case) -> Iterator[Finding]:
         if (
             before is not None
             and before.end <= tool.start + TOUCH_NS
-            and same_arguments(before, tool) is not False
+            and same_arguments(case, before, tool) is not False
         ):
             yield _retry(case, before, tool)
         if (

@@ -7,6 +7,8 @@ span that no dialect claims is plain.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from tracebudget.core.dialects import common
@@ -20,11 +22,9 @@ DIALECTS: tuple[Dialect, ...] = tuple(load_tables())
 REMEMBERED = 8192  # span shapes kept: an app has dozens; made-up keys must not fill memory
 
 # Facts that only some roles are asked for; all others are for every role.
-MODEL_ROLES = frozenset({"model_call", "server_call", "stream_log"})
+MODEL_ROLES = frozenset({"model_call", "server_call", "stream_log", "copy"})
 TOOL_ROLES = frozenset({"tool_call", "tool_server"})
-FOR_ALL = frozenset(
-    {"agent_name", "error", "error_type", "http_status", "success", "workflow_name"}
-)
+FOR_ALL = frozenset({"agent_name", "error", "error_type", "http_status", "success"})
 
 
 class Reading(NamedTuple):
@@ -62,22 +62,29 @@ class Keys:
                 claimed = dict.fromkeys((*dialect.candidates("ttft"), *common.TTFT_FALLBACK))
                 rows["ttft"] = tuple(claimed)
             here = {
-                fact: tuple(c for c in row if self._has(c, has_events))
+                fact: tuple(found for c in row if (found := self._found(c, has_events)))
                 for fact, row in rows.items()
                 if _concerns(fact, role)
             }
             present = self.present[place] = {fact: row for fact, row in here.items() if row}
         return present
 
-    def _has(self, candidate: Candidate, has_events: bool) -> bool:
+    def _found(self, candidate: Candidate, has_events: bool) -> Candidate | None:
+        """The candidate, if its place can be in such a span; a `*` in its key filled in."""
         if candidate.source in BY_KEY:
-            return candidate.key in self.keys
+            if "*" not in candidate.key:
+                return candidate if candidate.key in self.keys else None
+            key = next((key for key in sorted(self.keys) if fnmatchcase(key, candidate.key)), None)
+            return replace(candidate, key=key) if key is not None else None
         if candidate.source == "indexed":
-            return any(key.startswith(candidate.key) for key in self.keys)
-        return has_events or candidate.source not in BY_EVENT
+            is_here = any(key.startswith(candidate.key) for key in self.keys)
+        else:
+            is_here = has_events or candidate.source not in BY_EVENT
+        return candidate if is_here else None
 
 
-BY_KEY, BY_EVENT = frozenset({"attr", "json"}), frozenset({"event_time", "event_attr"})
+BY_KEY = frozenset({"attr", "json", "literal", "event_list"})
+BY_EVENT = frozenset({"event_time", "event_attr"})
 
 
 def _concerns(fact: str, role: str | None) -> bool:

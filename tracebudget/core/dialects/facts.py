@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from tracebudget.core.dialects.table import Candidate, Dialect
+from tracebudget.core.dialects.table import OF_CHILDREN, Candidate, Dialect
 from tracebudget.core.span import Event, Span
 
 Present = Mapping[str, tuple[Candidate, ...]]  # fact -> the places where a span may hold it
 
 # Content, which is read only when a rule asks for it: `content` does so.
 PROMPT, ANSWER = "prompt", "answer"
+LASTING_NS = 10_000_000  # a shorter child is a record of what it stands for, written at its end
 LIFTED = "tracebudget.lifted"  # where the privacy door leaves what it lifted out of content
 
 
@@ -22,6 +25,14 @@ class Fact(NamedTuple):
 
     value: Any
     source: Candidate
+
+
+class Child(NamedTuple):
+    """What a span's facts may need of a child."""
+
+    name: str
+    start_ns: int  # Unix
+    duration_ns: int
 
 
 class SpanFacts:
@@ -55,14 +66,31 @@ class SpanFacts:
         value = self.values.get(name)
         return str(value) if type(value) in (str, int) else None
 
+    def learn(self, children: Sequence[Child]) -> None:
+        """Add the facts that children tell, the first one of a name each."""
+        for name, candidates in self.present.items():
+            for candidate in candidates if name not in self.values else ():
+                if candidate.source in OF_CHILDREN:
+                    value = _told_by(children, candidate)
+                    if value is not None:
+                        self.values[name], self.sources[name] = value, candidate
+
     def _add_lifted(self) -> None:
         lifted = follow(self.span.attributes[LIFTED], ("facts",))
         for name, row in lifted.items() if type(lifted) is dict else ():
             if name not in self.values and type(row) is list:
                 value, key = row
-                source = next((c for c in self.dialect.candidates(name) if c.key == key), None)
+                rows = self.dialect.candidates(name)
+                source = next((c for c in rows if fnmatchcase(key, c.key)), None)
                 if source is not None:
                     self.values[name], self.sources[name] = value, source
+
+
+def _told_by(children: Sequence[Child], candidate: Candidate) -> int | None:
+    named = [child for child in children if fnmatchcase(child.name, candidate.key)]
+    if candidate.source == "child_span_duration":
+        return named[0].duration_ns if named else None
+    return next((child.start_ns for child in named if child.duration_ns >= LASTING_NS), None)
 
 
 def read_value(span: Span, candidate: Candidate) -> Any:
@@ -78,7 +106,10 @@ def read_value(span: Span, candidate: Candidate) -> Any:
     if candidate.when is not None and not candidate.when(span):
         return None
     value = READERS[candidate.source](span, candidate)
-    if candidate.matches and isinstance(value, str):
+    if candidate.extract is not None:
+        found = candidate.extract.search(value) if isinstance(value, str) else None
+        value = found[1] if found else None
+    elif candidate.matches and isinstance(value, str):
         value = re.search(candidate.matches, value) is not None
     elif candidate.equals:
         value = True if value == candidate.equals else None
@@ -98,6 +129,10 @@ def _attribute(span: Span, candidate: Candidate) -> Any:
 
 def _json(span: Span, candidate: Candidate) -> Any:
     return follow(parsed(span.attributes.get(candidate.key)), candidate.path)
+
+
+def _literal(span: Span, candidate: Candidate) -> Any:
+    return follow(python_literal(span.attributes.get(candidate.key)), candidate.path)
 
 
 def _span_name(span: Span, candidate: Candidate) -> str:
@@ -135,10 +170,14 @@ def _event_attribute(span: Span, candidate: Candidate) -> Any:
 READERS: dict[str, Callable[[Span, Candidate], Any]] = {
     "attr": _attribute,
     "json": _json,
+    "literal": _literal,
     "span_name": _span_name,
     "resource": _resource,
     "event_time": _event_time,
     "event_attr": _event_attribute,
+    # told by the tree: `SpanFacts.learn`
+    "child_span_start": lambda span, candidate: None,
+    "child_span_duration": lambda span, candidate: None,
 }
 
 
@@ -157,6 +196,16 @@ def parsed(value: Any) -> Any:
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
+        return None
+
+
+def python_literal(value: Any) -> Any:
+    """A text in Python's spelling of lists and mappings (`repr`) as what it says; None for what is
+    none.
+    """
+    try:
+        return literal_eval(value)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 
 

@@ -22,10 +22,32 @@ from tracebudget.core.dialects.matcher import Predicate, compile_matcher, signal
 PATH_PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
+# Attributes as they stand, or as JSON or a Python literal with a path into it, or one for each of a
+# list of messages; events' times, attributes and lists of them; what children tell.
+SOURCES = frozenset(
+    {
+        "attr",
+        "json",
+        "literal",
+        "indexed",
+        "span_name",
+        "resource",
+        "event_time",
+        "event_attr",
+        "event_list",
+        "child_span_start",
+        "child_span_duration",
+    }
+)
+
+
+OF_CHILDREN = frozenset({"child_span_start", "child_span_duration"})
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One place where a fact may stand. `source` is attr, json, event_time, event_attr, span_name
-    or resource.
+    """One place where a fact may stand. `source` is one of SOURCES; a `*` in the key of an
+    attribute stands for any word.
     """
 
     source: str
@@ -41,6 +63,7 @@ class Candidate:
     is_end_before_tools: bool = False  # it stamps the end of some answers that ask for tools
     equals: str = ""
     matches: str = ""
+    extract: re.Pattern[str] | None = None  # what of a text is the fact: its first group
     unknown: str = ""  # a value that says nothing
     includes_cache: bool | None = None
     from_ancestor: str = ""
@@ -48,12 +71,18 @@ class Candidate:
     is_plain: bool = False  # an attribute as it stands, without conditions
 
     @property
+    def _is_family(self) -> bool:
+        return self.is_prefix and not self.require
+
+    @property
     def where(self) -> str:
         """The place, as a reader would name it: `key`, `event:NAME` or `span name`."""
         if self.source == "span_name":
             return "span name"
+        if self.source in OF_CHILDREN:
+            return f"child:{self.key}"
         if self.source == "event_time":
-            return f"event:{self.key}"
+            return f"event:{self.require or self.key}{'*' if self._is_family else ''}"
         return f"event:{self.event}" if self.source == "event_attr" else self.key
 
 
@@ -89,14 +118,15 @@ class Dialect:
     zero_cache_is_unknown: bool = False
     stream_flag: StreamFlag = field(default_factory=StreamFlag)
     looks_up: bool = False  # some fact stands on a span further up
+    looks_down: bool = False  # some fact is told by a child
 
     def candidates(self, fact: str) -> tuple[Candidate, ...]:
         return self.facts.get(fact, ())
 
 
 def load_tables() -> list[Dialect]:
-    """All dialects in order of rank. Raises KeyError for a table with an unknown test or a missing
-    field.
+    """All dialects in order of rank. Raises KeyError for a table with an unknown test, an unknown
+    source of a fact or a missing field.
     """
     folder = resources.files("tracebudget.core.dialects") / "tables"
     raw = [
@@ -130,30 +160,39 @@ def _dialect(table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -
             false_means_unknown=tuple(flag.get("false_means_unknown", ())),
         ),
         looks_up=any("from_ancestor" in row for row in facts.get("model_request", ())),
+        looks_down=any(row.get("from") in OF_CHILDREN for rows in facts.values() for row in rows),
     )
 
 
 def _inherited(
     table: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """The table's own candidates, then its parent's; an empty list of its own shuts the parent's
-    out.
+    """The table's own candidates, then its parent's for other places; an empty list of its own
+    shuts the parent's out.
     """
     facts: dict[str, list[dict[str, Any]]] = {
         fact: list(rows) for fact, rows in table.get("facts", {}).items()
     }
     if "extends" in table:
         for fact, rows in _inherited(by_id[table["extends"]], by_id).items():
-            if facts.get(fact, True):
-                facts.setdefault(fact, []).extend(row for row in rows if row not in facts[fact])
+            own = facts.setdefault(fact, [])
+            if own or fact not in table.get("facts", {}):
+                known = {_place(row) for row in own}
+                own.extend(row for row in rows if _place(row) not in known)
     return facts
 
 
-CONDITIONS = frozenset({"when", "equals", "matches", "unknown"})
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in ("from", "key", "key_prefix", "path", "event"))
+
+
+CONDITIONS = frozenset({"when", "equals", "matches", "unknown", "extract"})
 
 
 def read_candidate(row: Mapping[str, Any]) -> Candidate:
     source = row.get("from", "attr")
+    if source not in SOURCES:
+        raise KeyError(f"no such source of a fact: {source!r}; there are {sorted(SOURCES)}")
     return Candidate(
         source=source,
         key=row.get("key_prefix") or row.get("key", ""),
@@ -168,6 +207,7 @@ def read_candidate(row: Mapping[str, Any]) -> Candidate:
         is_end_before_tools=row.get("is_end_before_tools", False),
         equals=row.get("equals", ""),
         matches=row.get("matches", ""),
+        extract=re.compile(row["extract"]) if "extract" in row else None,
         unknown=row.get("unknown", ""),
         includes_cache=row.get("includes_cache"),
         from_ancestor=row.get("from_ancestor", ""),
