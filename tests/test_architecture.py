@@ -64,7 +64,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ingest": ("core.span", "core.dialects", "core.content", "store", "models", "keys", "metrics"),
     "web": (
         "queries", "store", "core", "wording", "templatetags", "alerts.channel", "alerts.rule",
-        "alerts.words", "models", "keys", "sign_in", "runtime.packages",
+        "alerts.telling", "alerts.words", "models", "keys", "sign_in", "runtime.packages",
     ),
     "management": (
         "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "ingest.receipts",

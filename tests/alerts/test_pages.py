@@ -100,6 +100,7 @@ def test_member_sees_and_changes_nothing(
         assert client.get(address).status_code == 200
     assert client.post(pages["rule"], RULE).status_code == 403
     assert client.post(pages["channels"], MAIL).status_code == 403
+    assert client.post("/p/shop/alerts/silences/", SILENCE).status_code == 403
     for action in ("test", "switch", "secret", "address", "remove"):
         assert client.post(f"{pages['channel']}{action}/").status_code == 403
     assert "<form" not in _main(client.get(pages["channel"]).content.decode())
@@ -117,7 +118,13 @@ def _main(page: str) -> str:
 
 # --- what they cost -------------------------------------------------------------------------------
 
-QUERIES = {"list": 8, "alert": 7, "rule": 10, "channels": 7, "channel": 7}  # session and user in it
+QUERIES = {
+    "list": 11,
+    "alert": 7,
+    "rule": 10,
+    "channels": 7,
+    "channel": 7,
+}  # session and user in it
 
 
 @pytest.mark.parametrize("page", QUERIES)
@@ -210,6 +217,25 @@ def test_rule_that_makes_no_sense_is_refused(
 ) -> None:
     assert signed_in.post("/p/shop/apps/shop/alerts/", RULE | wrong).status_code == 400
     assert not models.AlertRule.objects.exists()
+
+
+SILENCE = {"app": "", "hours": "4", "reason": "we move"}
+
+
+def test_owner_silences_and_ends_it(signed_in: Client, project: models.Project) -> None:
+    signed_in.post("/p/shop/alerts/silences/", SILENCE | {"reason": ""})
+    assert not models.Silence.objects.exists()
+    signed_in.post("/p/shop/alerts/silences/", SILENCE)
+    silence = models.Silence.objects.get()
+    assert "all apps we move owner" in text_of(signed_in, "/p/shop/alerts/")
+    signed_in.post(f"/p/shop/alerts/silences/{silence.pk}/end/")
+    assert "we move" not in text_of(signed_in, "/p/shop/alerts/")
+
+
+def test_silence_of_another_project_cannot_be_ended(signed_in: Client, owner: User) -> None:
+    other = models.Project.objects.create(slug="other", name="Other")
+    theirs = models.Silence.objects.create(project=other, reason="x", until=NOW)
+    assert signed_in.post(f"/p/shop/alerts/silences/{theirs.pk}/end/").status_code == 404
 
 
 # --- channels -------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ One transaction an app, under a lock of its row: of two looks at once, one passe
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -17,6 +16,7 @@ from django.db.models import Q
 from tracebudget import models
 from tracebudget.alerts.evidence import Facts, gather
 from tracebudget.alerts.rule import rule_of
+from tracebudget.alerts.telling import tell
 from tracebudget.alerts.windows import Seen, count_windows
 from tracebudget.core.alerting import Change, Rule, Watch, check_window, look
 
@@ -84,7 +84,7 @@ def _look_at(case: _Case, now: datetime) -> None:
     facts = gather(case.budget, case.seen, rule=case.rule) if change else {}
     alert = _saved(case, watch, facts, is_new=change == Change.OPENED)
     if change is not None:
-        _tell(alert, change, facts, now)
+        tell(alert, change, facts, now=now)
 
 
 def _saved(case: _Case, watch: Watch, facts: Facts, *, is_new: bool) -> models.Alert:
@@ -118,23 +118,7 @@ def _new_alert(case: _Case) -> models.Alert:
 def _call_off(alert: models.Alert, now: datetime) -> None:
     alert.closed_at = now
     alert.save(update_fields=["closed_at"])
-    _tell(alert, CALLED_OFF, {}, now)
-
-
-def _tell(alert: models.Alert, change: str, facts: Facts, now: datetime) -> None:
-    """A line of history, and a message for each channel that listens to the app."""
-    event = models.AlertEvent.objects.create(alert=alert, change=change, at=now, facts=facts)
-    models.Delivery.objects.bulk_create(
-        models.Delivery(channel=channel, event=event, created_at=now, next_try_at=now)
-        for channel in _listening(alert)
-    )
-
-
-def _listening(alert: models.Alert) -> Iterable[models.Channel]:
-    mine = Q(app=None) | Q(app=alert.app_id) if alert.app_id else Q(app=None)
-    return models.Channel.objects.filter(
-        mine, project=alert.project_id, is_on=True, removed_at=None
-    ).order_by("pk")
+    tell(alert, CALLED_OFF, {}, now=now)
 
 
 def _remembered(alert: models.Alert) -> Watch:

@@ -55,6 +55,12 @@ def find(project: models.Project, pk: int) -> models.Alert | None:
     return _alerts(project=project, pk=pk).prefetch_related(Prefetch("events", events)).first()
 
 
+def silences(project: models.Project, *, now: datetime) -> list[models.Silence]:
+    """Those that last, the first to end first. One query."""
+    lasting = models.Silence.objects.filter(project=project, until__gt=now)
+    return list(lasting.select_related("app", "created_by").order_by("until"))
+
+
 def channels(project: models.Project) -> list[models.Channel]:
     """Channels by name, each with its last delivery's state and answer. One query."""
     last = models.Delivery.objects.filter(channel=OuterRef("pk")).order_by("-created_at", "-pk")

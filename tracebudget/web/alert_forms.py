@@ -46,26 +46,34 @@ def _url_field() -> forms.CharField:
     )
 
 
-class ChannelForm(forms.Form):
-    """A new channel: its name, which app's alerts it hears, and where it goes."""
-
-    name = forms.CharField(label=_("name"), max_length=100)
-    app = forms.ModelChoiceField(
+def _app_field() -> forms.ModelChoiceField[models.App]:
+    return forms.ModelChoiceField(
         models.App.objects.none(),
         label=_("alerts of"),
         required=False,
         empty_label=_("all apps"),
         to_field_name="slug",
     )
+
+
+def _offer_apps(form: forms.Form, project: models.Project) -> None:
+    field = form.fields["app"]
+    assert isinstance(field, forms.ModelChoiceField)
+    field.queryset = models.App.objects.filter(project=project).order_by("name")
+
+
+class ChannelForm(forms.Form):
+    """A new channel: its name, which app's alerts it hears, and where it goes."""
+
+    name = forms.CharField(label=_("name"), max_length=100)
+    app = _app_field()
     address = forms.CharField()
 
     def __init__(self, project: models.Project, kind: str, data: Any = None) -> None:
         super().__init__(data, auto_id=f"{kind}-%s", prefix=kind, label_suffix="")
         self.kind = kind
         self.fields["address"] = address_field(kind)
-        app = self.fields["app"]
-        assert isinstance(app, forms.ModelChoiceField)
-        app.queryset = models.App.objects.filter(project=project).order_by("name")
+        _offer_apps(self, project)
 
 
 class AddressForm(forms.Form):
@@ -80,6 +88,22 @@ class AddressForm(forms.Form):
 
 def address_field(kind: str) -> forms.CharField:
     return _email_field() if kind == models.ChannelKind.EMAIL else _url_field()
+
+
+class SilenceForm(forms.Form):
+    """A time in which nobody is told."""
+
+    app = _app_field()
+    hours = forms.TypedChoiceField(
+        label=_("for"),
+        coerce=int,
+        choices=[(1, _("an hour")), (4, _("4 hours")), (24, _("a day")), (168, _("a week"))],
+    )
+    reason = forms.CharField(label=_("because"), max_length=200)
+
+    def __init__(self, project: models.Project, data: Any = None) -> None:
+        super().__init__(data, auto_id="silence-%s", label_suffix="")
+        _offer_apps(self, project)
 
 
 def _whole(label: Any, largest: int) -> forms.IntegerField:

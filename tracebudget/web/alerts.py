@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
@@ -15,12 +18,18 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from tracebudget import models
 from tracebudget.alerts import channel as channels
-from tracebudget.alerts import words
+from tracebudget.alerts import telling, words
 from tracebudget.alerts.rule import rule_of
 from tracebudget.core.alerting import DEFAULT_RULE
 from tracebudget.queries import alerts as queries
 from tracebudget.web.access import app_for, is_owner, project_for, require_owner
-from tracebudget.web.alert_forms import AddressForm, ChannelForm, RuleForm, initial_rule
+from tracebudget.web.alert_forms import (
+    AddressForm,
+    ChannelForm,
+    RuleForm,
+    SilenceForm,
+    initial_rule,
+)
 
 
 @require_safe
@@ -38,9 +47,43 @@ def alerts_page(request: HttpRequest, project: str) -> HttpResponse:
         "before": before,
         "more": more,
         "channels": queries.channels(mine),
+        "silences": queries.silences(mine, now=timezone.now()),
+        "silence_form": SilenceForm(mine),
+        "is_owner": is_owner(request.user, mine),
         "deliveries": queries.deliveries(mine),
     }
     return render(request, "alerts/list.html", context)
+
+
+@require_POST
+def silence(request: HttpRequest, project: str) -> HttpResponse:
+    """Tell nobody for a while."""
+    mine = project_for(request.user, project)
+    require_owner(request.user, mine)
+    form = SilenceForm(mine, request.POST)
+    if form.is_valid():
+        models.Silence.objects.create(
+            project=mine,
+            app=form.cleaned_data["app"],
+            reason=form.cleaned_data["reason"],
+            created_by=cast(User, request.user),
+            until=timezone.now() + timedelta(hours=form.cleaned_data["hours"]),
+        )
+    else:
+        messages.error(request, gettext("A silence needs a reason, for those who wonder."))
+    return redirect(reverse("alerts", args=[mine.slug]) + "#silences")
+
+
+@require_POST
+def end_silence(request: HttpRequest, project: str, silence: int) -> HttpResponse:
+    """Tell again, and what was held at once."""
+    mine = project_for(request.user, project)
+    require_owner(request.user, mine)
+    found = models.Silence.objects.filter(project=mine, pk=silence).first()
+    if found is None:
+        raise Http404(f"no silence {silence} in this project")
+    telling.end_silence(found, now=timezone.now())
+    return redirect(reverse("alerts", args=[mine.slug]) + "#silences")
 
 
 @require_safe

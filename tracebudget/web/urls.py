@@ -16,6 +16,8 @@ project_pages = [
     path("apps/<slug:app>/alerts/", alerts.app_alerts_page, name="app_alerts"),
     path("alerts/", alerts.alerts_page, name="alerts"),
     path("alerts/<int:alert>/", alerts.alert_page, name="alert"),
+    path("alerts/silences/", alerts.silence, name="silence"),
+    path("alerts/silences/<int:silence>/end/", alerts.end_silence, name="end_silence"),
     path("alerts/channels/", alerts.channels_page, name="channels"),
     path("alerts/channels/<int:channel>/", alerts.channel_page, name="channel"),
     path(
