@@ -6,7 +6,8 @@ from typing import Any
 
 from celery import Celery
 from celery.exceptions import SecurityWarning
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_process_init
+from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tracebudget.settings")
 
@@ -22,3 +23,9 @@ app.autodiscover_tasks()
 @setup_logging.connect
 def keep_our_logging(**_: Any) -> None:
     """Celery leaves logging alone when someone listens: settings.LOGGING holds in the worker."""
+
+
+@worker_process_init.connect
+def give_way(**_: Any) -> None:
+    """Analysis can wait, and exporters cannot: in a burst the cores belong to ingest first."""
+    os.nice(settings.WORKER_NICENESS)

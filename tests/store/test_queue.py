@@ -15,7 +15,7 @@ from tests.store.spans import NOW, span
 from tracebudget import models, store
 from tracebudget.core.app import App
 from tracebudget.core.budget import Budget
-from tracebudget.store import Claim, Failed
+from tracebudget.store import Claim, Failed, queue
 
 SECOND = timedelta(seconds=1)
 LATER = NOW + 60 * SECOND
@@ -118,6 +118,29 @@ def test_attempts_count_what_was_begun_before(project: models.Project) -> None:
     store.note_attempt(second)
     (third,) = store.claim_due(now=LATER + 40 * SECOND)
     assert [one.attempts for one in (first, second, third)] == [0, 1, 2]
+
+
+def test_a_claim_does_not_read_the_table_of_traces(project: models.Project) -> None:
+    """Postgres cannot know that a batch is small: it must not have to guess."""
+    with connection.cursor() as cursor:
+        cursor.execute(MANY_TRACES, [project.pk])
+        cursor.execute("ANALYZE tracebudget_trace, tracebudget_due")
+        parameters = {"now": NOW, "lease": NOW, "traces": 50, "spans": 10_000}
+        cursor.execute(f"EXPLAIN {queue.CLAIM}", parameters)
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "Scan using tracebudget_trace_pkey" in plan
+    assert "Seq Scan on tracebudget_trace" not in plan
+
+
+MANY_TRACES = """
+    INSERT INTO tracebudget_trace (
+        project_id, trace_id, day, first_seen_at, last_seen_at, revision, failure, batch_count,
+        span_count, refused_span_count
+    )
+    SELECT %s, gen_random_uuid(), '2025-01-01', '2025-01-01', '2025-01-01', 1, '', 1, 1, 0
+    FROM generate_series(1, 5000);
+    INSERT INTO tracebudget_due SELECT id, id %% 5, '2025-01-01', 0 FROM tracebudget_trace;
+"""
 
 
 @pytest.mark.django_db(transaction=True)

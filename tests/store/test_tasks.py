@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from subprocess import Popen
 
+import psutil
 from django.utils import timezone
 
 from tests.store.spans import span, two_turns
@@ -58,6 +59,12 @@ def test_what_a_killed_worker_had_claimed_is_analysed_by_the_next(
     tasks.analyze_due.delay()
     wait_until(all_analyzed)
     assert models.Analysis.objects.count() == 2000
+
+
+def test_workers_give_way_to_ingest(run_program: RunProgram) -> None:
+    worker = psutil.Process(run_program(programs.worker()).pid)
+    usual = psutil.Process().nice()
+    wait_until(lambda: any(c.nice() > usual for c in worker.children(recursive=True)))
 
 
 def test_partitions_are_made_ahead(run_program: RunProgram, project: models.Project) -> None:

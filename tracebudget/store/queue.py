@@ -37,6 +37,9 @@ class Claim(NamedTuple):
 # `lane` finds the lanes that anything waits in: one index look-up each, however much that is. Of
 # those with something due each gets the same number of places in the batch, and of its places only
 # as many as its share of the spans allows, but always one.
+#
+# Rows are named by arrays, and not by joins: Postgres cannot know how few a CTE holds, and would
+# read the whole table of traces for fifty of them.
 CLAIM = """
     WITH RECURSIVE lane (lane) AS (
         (SELECT lane FROM tracebudget_due ORDER BY lane LIMIT 1)
@@ -56,18 +59,25 @@ CLAIM = """
             SELECT * FROM tracebudget_due WHERE lane = waiting.lane AND due_at <= %(now)s
             ORDER BY due_at LIMIT (SELECT traces FROM share) FOR NO KEY UPDATE SKIP LOCKED
         ) AS first
+    ), placed AS (
+        SELECT trace_id, attempts,
+            sum(span_count) OVER (PARTITION BY lane ORDER BY due_at, trace_id) - span_count AS before
+        FROM locked JOIN (
+            SELECT id, span_count FROM tracebudget_trace
+            WHERE id = ANY(ARRAY(SELECT trace_id FROM locked))
+        ) AS trace ON trace.id = trace_id
     ), chosen AS (
-        SELECT locked.trace_id, locked.attempts,
-            sum(span_count) OVER (PARTITION BY lane ORDER BY due_at, id) - span_count AS before
-        FROM locked JOIN tracebudget_trace AS trace ON trace.id = locked.trace_id
+        SELECT trace_id, attempts FROM placed WHERE before < (SELECT spans FROM share)
+    ), claimed AS (
+        UPDATE tracebudget_due SET due_at = %(lease)s, attempts = greatest(attempts, 1)
+        WHERE trace_id = ANY(ARRAY(SELECT trace_id FROM chosen))
     )
-    UPDATE tracebudget_due AS due
-    SET due_at = %(lease)s, attempts = greatest(due.attempts, 1)
-    FROM chosen, tracebudget_trace AS trace, tracebudget_project AS project
-    WHERE due.trace_id = chosen.trace_id AND chosen.before < (SELECT spans FROM share)
-        AND trace.id = due.trace_id AND project.id = trace.project_id
-    RETURNING trace.id, trace.project_id, project.slug, trace.trace_id, trace.day, trace.revision,
-        chosen.attempts
+    SELECT trace.id, project.id, project.slug, trace.trace_id, trace.day, trace.revision, attempts
+    FROM chosen
+    JOIN (
+        SELECT * FROM tracebudget_trace WHERE id = ANY(ARRAY(SELECT trace_id FROM chosen))
+    ) AS trace ON trace.id = chosen.trace_id
+    JOIN tracebudget_project AS project ON project.id = trace.project_id
 """
 
 
