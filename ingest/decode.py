@@ -49,13 +49,14 @@ class Refused(Exception):
 class Export:
     """What one request or file held: spans let in; by reason, how many were refused or repaired.
 
-    A span that starts or ends after `latest_ns` is refused.
+    A span that starts or ends after `latest_ns` is refused. `stored` counts what the store took.
     """
 
     latest_ns: int = MAX_TIME_NS
     spans: list[Span] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     repaired: Counter[str] = field(default_factory=Counter)
+    stored: int = 0
 
     def message(self) -> str:
         """What to tell the sender in one line, "" when all is well."""

@@ -52,8 +52,9 @@ def take_in(export: Export, stream: Stream, *, now: datetime) -> None:
     spans = pass_door(export.spans, stream.project, keys.digest_key())
     if refused := store.store_spans(stream.project, spans, now=now):
         export.refused[TRACE_FULL] += refused
+    export.stored = len(spans) - refused
     receipts.note_export(stream, export, spans, now=now)
-    metrics.count_spans(taken=len(spans), refused=export.refused.total())
+    metrics.count_spans(taken=export.stored, refused=export.refused.total())
 
 
 def latest_ns(now: datetime) -> int:

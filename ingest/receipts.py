@@ -87,7 +87,7 @@ _tallies = Tallies()
 
 def note_export(stream: Stream, export: Export, passed: Sequence[Span], *, now: datetime) -> None:
     """Count an export that was stored; `passed` is what the privacy door made of its spans."""
-    tally = Tally(1, len(passed), export.refused, export.repaired)
+    tally = Tally(1, export.stored, export.refused, export.repaired)
     if due := _tallies.add(stream, tally, now=now):
         _write(stream, due, fates_of(export.spans, passed), now=now)
 

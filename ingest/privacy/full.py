@@ -31,8 +31,8 @@ class Full:
     def pass_span(self, span: Span) -> Span:
         """The core cannot read a cut text, so what it would read there is lifted out before."""
         bounded = self.bound_span(span)
-        if bounded.attributes is span.attributes:
-            return bounded
+        if bounded is span:
+            return span
         return with_lifted(bounded, content.lift(span, content.fingerprint))
 
     def bound_span(self, span: Span) -> Span:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -421,3 +422,21 @@ def test_full_cuts_what_no_page_could_show(settings: Settings) -> None:
 def test_full_lifts_facts_before_it_cuts(settings: Settings) -> None:
     settings.MAX_VALUE_CHARS = 50
     assert through(SECRETIVE, FULL).attributes[LIFTED]["prompt"]
+
+
+def test_full_lifts_facts_out_of_events_and_status_messages_too(settings: Settings) -> None:
+    settings.MAX_VALUE_CHARS = 50
+    answer = json.dumps([{"toolUse": {"name": "pay", "toolUseId": "c1", "input": {}}}] * 3)
+    call = replace(
+        PLAIN,
+        attributes={"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-5"},
+        events=(Event("gen_ai.choice", START_NS, {"message": answer}),),
+    )
+    tool = replace(
+        PLAIN,
+        attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay"},
+        status=2,
+        status_message=f"it timed out {'x' * 60}",
+    )
+    assert through(call, FULL).attributes[LIFTED]["tool_requests"][0][0] == "pay"
+    assert through(tool, FULL).attributes[LIFTED]["complaint"] == "timeout"

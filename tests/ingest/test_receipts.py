@@ -36,7 +36,7 @@ def stream(project: models.Project) -> Stream:
 
 
 def note(stream: Stream, *spans: Span, at: float = 0, refused: str = "") -> None:
-    export = Export(spans=list(spans))
+    export = Export(spans=list(spans), stored=len(spans))
     if refused:
         export.refused[refused] += 1
     passed = pass_door(export.spans, stream.project, KEY)

@@ -88,6 +88,19 @@ def test_good_spans_are_stored_beside_refused_ones(exporter: Exporter) -> None:
     assert [span.span_id for span in stored_spans()] == [otlp.SPAN_ID]
 
 
+def test_spans_of_a_full_trace_are_refused_with_a_reason(
+    exporter: Exporter, settings: Settings
+) -> None:
+    assert rejected(exporter.send(BODY, PROTOBUF)) == 0
+    settings.MAX_TRACE_SPANS = 5
+    trace_id = models.Trace.objects.get().trace_id.hex
+    more = json_export(json_span(traceId=trace_id), json_span())
+    response = exporter.send(more)
+    assert rejected(response) == 1
+    assert "MAX_TRACE_SPANS" in partial_success(response)["errorMessage"]
+    assert len(stored_spans()) == 6
+
+
 def test_a_future_span_is_refused(exporter: Exporter, settings: Settings) -> None:
     year_2100 = json_span(startTimeUnixNano=str(4_102_444_800 * 10**9), endTimeUnixNano=...)
     response = exporter.send(json_export(year_2100, json_span()))

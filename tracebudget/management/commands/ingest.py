@@ -48,7 +48,7 @@ class Command(BaseCommand):
         try:
             for export in read_file(_source(file), latest_ns=latest_ns(now)):
                 take_in(export, stream, now=now)
-                stored += len(export.spans)
+                stored += export.stored
                 if message := export.message():
                     self.stderr.write(f"{file}: {message}")
         except OtlpError as error:
