@@ -289,15 +289,7 @@ def test_behind_the_privacy_door_recorded_traces_come_out_the_same(
         assert_equal_but_for_pseudonyms(document_of(trace), document_of(passed(trace, privacy)))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason="bug 24"))
-        if name == "strands.json"
-        else name
-        for name in RECORDED
-    ],
-)
+@pytest.mark.parametrize("name", RECORDED)
 def test_with_long_values_cut_recorded_traces_come_out_the_same(
     name: str, settings: Settings
 ) -> None:

@@ -17,6 +17,7 @@ import pytest
 from tests.builders import MS
 from tests.core.reading import FIXTURES, Document, document_of, fixture_spans, ms, segments
 from tracebudget.core.analysis import Analysis, analyze
+from tracebudget.core.dialects import DIALECTS
 
 TRUTH: dict[str, Any] = json.loads((FIXTURES / "recorded/truth.json").read_text())
 
@@ -24,7 +25,8 @@ TRUTH: dict[str, Any] = json.loads((FIXTURES / "recorded/truth.json").read_text(
 @dataclass(frozen=True)
 class Recording:
     """What a framework's spans say of the scenario. `ttft`: where the first token was read, None
-    where nothing tells it; `cached`: whether they count cached tokens.
+    where nothing tells it; `tokens`, `cached`: whether they count tokens, and cached ones.
+    `model_ms`, `tool_ms`: what model and tools took, as far as the spans can tell.
     """
 
     name: str
@@ -35,6 +37,10 @@ class Recording:
     cached: bool = False
     provider: str | None = "openai"
     agent: str = "travel_agent"
+    model: str | None = "gpt-4o-mini"
+    tokens: bool = True
+    model_ms: int = 1160
+    tool_ms: int = 452
 
     def __str__(self) -> str:
         return self.name
@@ -73,7 +79,7 @@ RECORDINGS = [
         cached=True,
         provider="gateway",
     ),
-    Recording("google-adk", "google_adk", streamed=None, cached=True, provider=None),
+    Recording("google-adk", "google_adk", streamed=None, cached=True, provider=None, model_ms=1230),
     Recording(
         "haystack-content",
         "haystack",
@@ -104,6 +110,44 @@ RECORDINGS = [
         "mlflow-genai", "mlflow_gen_ai", "event:mlflow.chunk.item.0", bound=True, provider=None
     ),
     Recording("openlit-openai", "openlit", "gen_ai.server.time_to_first_token"),
+    Recording("agent-framework", "agent_framework_py", streamed=None, cached=True),
+    Recording(  # its tool runner runs one tool after the other
+        "anthropic-native",
+        "anthropic_sdk",
+        "gen_ai.response.time_to_first_chunk",
+        cached=True,
+        provider="anthropic",
+        agent="anthropic.messages.tool_runner",
+        model="claude-sonnet-4-5",
+        tool_ms=752,
+    ),
+    Recording(  # copies of requests alone: usage stands on the app's own span
+        "litellm-legacy", "litellm_legacy", provider=None, tokens=False, model_ms=1290
+    ),
+    Recording(  # spans are written in a callback, some 70 ms after the answer
+        "litellm-v2",
+        "litellm_v2",
+        "gen_ai.response.time_to_first_chunk",
+        cached=True,
+        model_ms=1290,
+    ),
+    Recording(
+        "llamaindex-otel",
+        "llamaindex_otel",
+        provider=None,
+        agent="FunctionAgent.run",
+        model=None,
+        tokens=False,
+    ),
+    Recording("mastra", "mastra", "child:model_chunk *", cached=True),
+    Recording("semantic-kernel", "semantic_kernel", streamed=None),
+    Recording(
+        "vercel-ai-7",
+        "ai_sdk_v7",
+        "gen_ai.client.operation.time_to_first_chunk",
+        cached=True,
+        model_ms=1350,
+    ),
 ]
 
 every = pytest.mark.parametrize("recording", RECORDINGS, ids=str)
@@ -118,12 +162,22 @@ def steps(recording: Recording, kind: str) -> list[Document]:
     return [s for s in analysis(recording.name).document()["steps"] if s["kind"] == kind]
 
 
+def test_every_dialect_that_says_so_is_recorded() -> None:
+    here = {
+        step["dialect"]
+        for path in (FIXTURES / "recorded").glob("[!t]*.json")
+        for step in analysis(path.stem).document()["steps"]
+    }
+    assert {d.id for d in DIALECTS if d.evidence == "recorded"} <= here
+
+
 @every
 def test_two_calls_of_its_dialect_two_tools_two_turns(recording: Recording) -> None:
     document = analysis(recording.name).document()
     calls, tools = steps(recording, "model_call"), steps(recording, "tool_call")
     assert [call["dialect"] for call in calls] == [recording.calls] * 2
-    assert sorted(tool["name"] for tool in tools) == ["get_weather", "search_docs"]
+    names = sorted(tool["name"].removeprefix("tools-") for tool in tools)
+    assert names == ["get_weather", "search_docs"]
     assert [call["turn"] for call in calls] == [0, 1]
     assert [tool["turn"] for tool in tools] == [0, 0]
     assert document["agents"] == [recording.agent]
@@ -134,14 +188,16 @@ def test_two_calls_of_its_dialect_two_tools_two_turns(recording: Recording) -> N
 def test_tokens_are_those_that_the_gateway_counted(recording: Recording) -> None:
     calls, truth = steps(recording, "model_call"), TRUTH[recording.name]["calls"]
     for call, sent in zip(calls, truth, strict=True):
-        assert (call["input_tokens"], call["output_tokens"]) == (sent["input"], sent["output"])
+        counted = (sent["input"], sent["output"]) if recording.tokens else (None, None)
+        assert (call["input_tokens"], call["output_tokens"]) == counted
         assert call["cached_input_tokens"] == (sent["cached"] if recording.cached else None)
 
 
 @every
 def test_who_answered_is_read(recording: Recording) -> None:
     for call in steps(recording, "model_call"):
-        assert "gpt-4o-mini" in call["model"]
+        assert (recording.model or "") in (call["model"] or "")
+        assert (call["model"] is None) is (recording.model is None)
         assert call["provider"] == recording.provider
         assert call["streamed"] is recording.streamed
 
@@ -166,12 +222,13 @@ def test_first_tokens_came_when_the_gateway_sent_them(recording: Recording) -> N
 
 
 @every
-def test_tools_took_450_ms_side_by_side(recording: Recording) -> None:
-    """One of 300 and one of 450 ms; the rest is the model's, but for a little."""
+def test_time_went_to_the_tools_and_the_model(recording: Recording) -> None:
+    """Tools of 300 and of 450 ms side by side; the rest is the model's, but for a little."""
     found = segments(analysis(recording.name).document())
-    assert found["tool"] == pytest.approx(452, abs=4)
-    assert found.get("prefill", 0) + found["decode"] == pytest.approx(1160, abs=70)
-    assert found["framework"] < 35
+    assert found["tool"] == pytest.approx(recording.tool_ms, abs=15)
+    model = found.get("prefill", 0) + found["decode"]
+    assert model == pytest.approx(recording.model_ms, abs=30)
+    assert found["framework"] < 60
 
 
 # --- Strands: a figure that is the end of the answer ----------------------------------------------
