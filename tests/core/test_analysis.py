@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 
-from tests.builders import START_NS, agent, chat, make_span, make_trace, ns, tool
+from tests.builders import (
+    START_NS,
+    agent,
+    chat,
+    http,
+    make_span,
+    make_trace,
+    ns,
+    numbered,
+    plain,
+    tool,
+)
 from tests.core.reading import (
     FIXTURES,
     analysis_of,
@@ -20,14 +31,15 @@ from tests.core.reading import (
 )
 from tracebudget.core.analysis import analyze, iso_time
 from tracebudget.core.fit import CallFit, Profile
-from tracebudget.core.span import Span
+from tracebudget.core.span import KIND_CLIENT, Span
 from tracebudget.document import dumps
 
 # The contract's keys, in its order.
 KEYS = [
     "schema", "trace_id", "project", "app", "name", "environment", "version", "session_id",
     "agents", "state", "state_reason", "started_at", "end_to_end_ns", "segments",
-    "outside_turns_ns", "turns", "steps", "path", "findings", "triage", "budgets", "profile",
+    "outside_turns_ns", "turns", "steps", "step_parents", "background_steps", "path", "io_names",
+    "findings", "triage", "budgets", "profile",
 ]  # fmt: skip
 SEGMENTS = {
     "prefill": ["queue", "network", "engine_other"],
@@ -74,7 +86,8 @@ def test_the_worked_example_comes_out_exactly(
 ) -> None:
     document = document_of(example)
     investigated = document.pop("triage")
-    assert document == expected
+    assert {key: document.pop(key) for key in expected} == expected
+    assert document == {"step_parents": [None, 0, 0, 0, 0], "background_steps": [], "io_names": {}}
     assert [(row["state"], row["why"]) for row in investigated] == [
         ("clear", None),
         ("clear", None),
@@ -150,6 +163,30 @@ def test_a_steps_critical_time_includes_what_lies_below_it() -> None:
     assert critical == {"top": ns(100), "tool": ns(100), "call": ns(70)}
 
 
+def test_steps_point_at_the_steps_that_hold_them() -> None:
+    """
+    agent     |---------------|
+      (plain)   |-----------|       no step: it is passed over
+        tool      |-------|
+          chat      |---|
+    """
+    held = tool(20, 80, chat(30, 70, id="call"), id="tool")
+    document = document_of(make_trace(agent(0, 100, plain(10, 90, held), id="top")))
+    assert [row["span_id"] for row in document["steps"]] == ["top", "tool", "call"]
+    assert document["step_parents"] == [None, 0, 1]
+
+
+def test_background_steps_and_the_names_of_io_are_told() -> None:
+    document = document_of(
+        make_trace(
+            agent(0, 300, http(0, 90, name="GET /prices", id="io"), chat(90, 280)),
+            tool(320, 400, id="late", parent=numbered(1)),
+        )
+    )
+    assert [document["steps"][i]["span_id"] for i in document["background_steps"]] == ["late"]
+    assert document["io_names"] == {"io": "GET /prices"}
+
+
 def test_it_is_json_without_nan(example: list[Span]) -> None:
     text = dumps(document_of(example))
     assert json.loads(text) == document_of(example)
@@ -159,6 +196,29 @@ def test_it_is_json_without_nan(example: list[Span]) -> None:
 
 def test_text_stays_readable() -> None:
     assert dumps({"name": "查询订单"}) == '{"name":"查询订单"}'.encode()
+
+
+def test_steps_name_the_step_that_they_lie_in_and_those_that_nobody_waited_for() -> None:
+    """
+    agent  |-----------------------|
+    tool     |---------------|
+    agent      |-----------|             below the tool
+    chat         |---|
+    chat                             |---|    begun when the request was over
+    """
+    inner = agent(20, 80, plain(25, 60, chat(30, 50)))
+    document = document_of(make_trace(agent(0, 100, tool(10, 90, inner), chat(110, 120))))
+    assert [row["kind"] for row in document["steps"]] == [
+        "agent", "tool_call", "agent", "model_call", "model_call",
+    ]  # fmt: skip
+    assert document["step_parents"] == [None, 0, 1, 2, 0]
+    assert document["background_steps"] == [4]
+
+
+def test_io_on_the_path_has_its_name() -> None:
+    fetch = plain(10, 90, name="GET", kind=KIND_CLIENT, id="fetch")
+    document = document_of(make_trace(agent(0, 200, fetch, chat(100, 200))))
+    assert document["io_names"] == {"fetch": "GET"}
 
 
 def test_a_project_and_a_profile_are_shown(example: list[Span]) -> None:

@@ -66,7 +66,10 @@ class Analysis:
             "outside_turns_ns": sum(piece.duration for piece, turn in report.path if turn is None),
             "turns": [_turn(turn, report) for turn in report.turns],
             "steps": [_step(node, report) for node in report.steps],
+            "step_parents": _step_parents(report),
+            "background_steps": [i for i, node in enumerate(report.steps) if node.background],
             "path": [_path_slice(piece, turn, report) for piece, turn in report.path],
+            "io_names": {p.node.id: p.node.span.name for p, _ in report.path if p.part == "io"},
             "findings": [_finding(finding) for finding in self.findings],
             "triage": [_triage_step(step) for step in self.triage],
             "budgets": [_judgement(budget) for budget in self.budgets],
@@ -141,6 +144,16 @@ def _step(node: Node, report: Report) -> dict[str, Any]:
         "attempt": node.attempt,
     }
     return row | _model_fields(node) if step.kind == StepKind.MODEL_CALL else row
+
+
+def _step_parents(report: Report) -> list[int | None]:
+    """For each step the position of the step that it lies in."""
+    place = {node: index for index, node in enumerate(report.steps)}
+    below: dict[Node, int | None] = {}  # the nearest step at or above a node
+    for node in report.tree.nodes:
+        above = below[node.parent] if node.parent is not None else None
+        below[node] = place.get(node, above)
+    return [below[node.parent] if node.parent is not None else None for node in report.steps]
 
 
 def _model_fields(node: Node) -> dict[str, Any]:
