@@ -262,6 +262,8 @@ def test_alert_outlives_its_app(app: models.App, traffic: Traffic) -> None:
     check_budgets(now=NOW + MINUTE)
     alert = models.Alert.objects.get()
     assert (alert.app, alert.app_name, alert.closed_at) == (None, "shop", NOW + MINUTE)
+    check_budgets(now=NOW + 2 * MINUTE)
+    assert changes(alert) == ["opened", "called_off"]
 
 
 def test_alert_outlives_another_analysis(app: models.App, traffic: Traffic) -> None:

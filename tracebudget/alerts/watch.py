@@ -115,10 +115,12 @@ def _new_alert(case: _Case) -> models.Alert:
     )
 
 
+@transaction.atomic
 def _call_off(alert: models.Alert, now: datetime) -> None:
-    alert.closed_at = now
-    alert.save(update_fields=["closed_at"])
-    tell(alert, CALLED_OFF, {}, now=now)
+    """Close it, unless another look just did: without an app there is no row to lock."""
+    if models.Alert.objects.filter(pk=alert.pk, closed_at=None).update(closed_at=now):
+        alert.closed_at = now
+        tell(alert, CALLED_OFF, {}, now=now)
 
 
 def _remembered(alert: models.Alert) -> Watch:
