@@ -13,11 +13,9 @@ from tests.builders import (
     START_NS,
     agent,
     chat,
-    http,
     make_span,
     make_trace,
     ns,
-    numbered,
     plain,
     tool,
 )
@@ -161,30 +159,6 @@ def test_a_steps_critical_time_includes_what_lies_below_it() -> None:
     )
     critical = {row["span_id"]: row["critical_ns"] for row in document["steps"]}
     assert critical == {"top": ns(100), "tool": ns(100), "call": ns(70)}
-
-
-def test_steps_point_at_the_steps_that_hold_them() -> None:
-    """
-    agent     |---------------|
-      (plain)   |-----------|       no step: it is passed over
-        tool      |-------|
-          chat      |---|
-    """
-    held = tool(20, 80, chat(30, 70, id="call"), id="tool")
-    document = document_of(make_trace(agent(0, 100, plain(10, 90, held), id="top")))
-    assert [row["span_id"] for row in document["steps"]] == ["top", "tool", "call"]
-    assert document["step_parents"] == [None, 0, 1]
-
-
-def test_background_steps_and_the_names_of_io_are_told() -> None:
-    document = document_of(
-        make_trace(
-            agent(0, 300, http(0, 90, name="GET /prices", id="io"), chat(90, 280)),
-            tool(320, 400, id="late", parent=numbered(1)),
-        )
-    )
-    assert [document["steps"][i]["span_id"] for i in document["background_steps"]] == ["late"]
-    assert document["io_names"] == {"io": "GET /prices"}
 
 
 def test_it_is_json_without_nan(example: list[Span]) -> None:
