@@ -36,295 +36,141 @@ def call(attributes: dict[str, Any], *events: Event, name: str = "chat") -> Step
 # --- the tools that an answer asked for -----------------------------------------------------------
 
 ARGUMENTS = '{"q": "opening hours"}'
+PARSED = {"q": "opening hours"}
+
+OPENAI = {
+    "role": "assistant",
+    "tool_calls": [
+        {"id": "c1", "type": "function", "function": {"name": "search", "arguments": ARGUMENTS}}
+    ],
+}
+RESPONSES = {
+    "type": "function_call",
+    "id": "fc_1",  # the item's own id: the tool goes by the other one
+    "call_id": "c1",
+    "name": "search",
+    "arguments": ARGUMENTS,
+}
+ANTHROPIC = {"type": "tool_use", "id": "c1", "name": "search", "input": PARSED}
+GEMINI = {"functionCall": {"name": "search", "args": PARSED}}
+BEDROCK = {"toolUse": {"toolUseId": "c1", "name": "search", "input": PARSED}}
+LANGCHAIN = {"type": "tool_call", "id": "c1", "name": "search", "args": PARSED}
+AI_SDK = {"toolCallId": "c1", "toolName": "search", "input": ARGUMENTS}
+AI_SDK_4 = {"toolCallType": "function", "toolCallId": "c1", "toolName": "search", "args": ARGUMENTS}
+HAYSTACK = {"tool_call": {"id": "c1", "tool_name": "search", "arguments": PARSED}}
 
 
-def openai_message(**inside: Any) -> str:
-    function = {"name": "search", "arguments": ARGUMENTS}
-    return json.dumps(
-        {
-            "role": "assistant",
-            "tool_calls": [{"id": "c1", "type": "function", "function": function}],
-        }
-        | inside
-    )
+def semconv(arguments: Any) -> str:
+    """An answer in words and one request, as the conventions write it."""
+    text = {"type": "text", "content": "one moment"}
+    part = {"type": "tool_call", "id": "c1", "name": "search", "arguments": arguments}
+    return json.dumps([{"role": "assistant", "parts": [text, part]}])
 
 
-ANSWERS: dict[str, tuple[str, dict[str, Any], list[Event]]] = {
-    "OTel GenAI": (
-        "c1",
-        {
-            **GEN_AI,
-            "gen_ai.output.messages": json.dumps(
-                [
-                    {
-                        "role": "assistant",
-                        "parts": [
-                            {"type": "text", "content": "one moment"},
-                            {
-                                "type": "tool_call",
-                                "id": "c1",
-                                "name": "search",
-                                "arguments": json.loads(ARGUMENTS),
-                            },
-                        ],
-                    }
-                ]
-            ),
-        },
-        [],
-    ),
+DETAILS = "gen_ai.client.inference.operation.details"
+OI_CALL = "llm.output_messages.0.message.tool_calls.0.tool_call."
+OLLM_CALL = "gen_ai.completion.0.tool_calls.0."
+
+# Shape -> (attributes, events) of a span whose answer asks for `search` under the id c1.
+ANSWERS: dict[str, tuple[dict[str, Any], list[Event]]] = {
+    "OTel GenAI": ({**GEN_AI, "gen_ai.output.messages": semconv(PARSED)}, []),
     "OTel GenAI, in an event": (
-        "c1",
         GEN_AI,
-        [
-            Event(
-                "gen_ai.client.inference.operation.details",
-                0,
-                {
-                    "gen_ai.input.messages": "[]",
-                    "gen_ai.output.messages": json.dumps(
-                        [
-                            {
-                                "parts": [
-                                    {
-                                        "type": "tool_call",
-                                        "id": "c1",
-                                        "name": "search",
-                                        "arguments": ARGUMENTS,
-                                    }
-                                ]
-                            }
-                        ]
-                    ),
-                },
-            )
-        ],
+        [Event(DETAILS, 0, {"gen_ai.output.messages": semconv(ARGUMENTS)})],
     ),
-    "OTel GenAI before 1.37, an event a choice": (
-        "c1",
+    "OTel GenAI before 1.37": (
         GEN_AI,
-        [Event("gen_ai.choice", 0, {"message": openai_message(), "index": 0})],
+        [Event("gen_ai.choice", 0, {"message": json.dumps(OPENAI), "index": 0})],
     ),
     "OpenInference": (
-        "c1",
         {
             **OPENINFERENCE,
             "llm.output_messages.0.message.role": "assistant",
-            "llm.output_messages.0.message.tool_calls.0.tool_call.id": "c1",
-            "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "search",
-            "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": ARGUMENTS,
+            f"{OI_CALL}id": "c1",
+            f"{OI_CALL}function.name": "search",
+            f"{OI_CALL}function.arguments": ARGUMENTS,
         },
         [],
     ),
     "OpenLLMetry": (
-        "c1",
         {
             "llm.request.type": "chat",
-            "gen_ai.completion.0.role": "assistant",
-            "gen_ai.completion.0.tool_calls.0.id": "c1",
-            "gen_ai.completion.0.tool_calls.0.name": "search",
-            "gen_ai.completion.0.tool_calls.0.arguments": ARGUMENTS,
+            f"{OLLM_CALL}id": "c1",
+            f"{OLLM_CALL}name": "search",
+            f"{OLLM_CALL}arguments": ARGUMENTS,
         },
         [],
     ),
     "AI SDK": (
-        "c1",
-        {
-            "ai.operationId": "ai.generateText.doGenerate",
-            "ai.response.toolCalls": json.dumps(
-                [{"toolCallId": "c1", "toolName": "search", "input": ARGUMENTS}]
-            ),
-        },
+        {"ai.operationId": "ai.x.doGenerate", "ai.response.toolCalls": json.dumps([AI_SDK])},
         [],
     ),
     "AI SDK 4": (
-        "c1",
-        {
-            "ai.operationId": "ai.generateText.doGenerate",
-            "ai.response.toolCalls": json.dumps(
-                [
-                    {
-                        "toolCallType": "function",
-                        "toolCallId": "c1",
-                        "toolName": "search",
-                        "args": ARGUMENTS,
-                    }
-                ]
-            ),
-        },
+        {"ai.operationId": "ai.x.doGenerate", "ai.response.toolCalls": json.dumps([AI_SDK_4])},
         [],
     ),
     "OpenAI chat completions": (
-        "c1",
-        {**OPENINFERENCE, "output.value": json.dumps({"choices": [json.loads(openai_message())]})},
+        {**OPENINFERENCE, "output.value": json.dumps({"choices": [{"message": OPENAI}]})},
         [],
     ),
     "OpenAI responses": (
-        "c1",
-        {
-            **OPENINFERENCE,
-            "output.value": json.dumps(
-                {
-                    "id": "resp_1",
-                    "output": [
-                        {
-                            "type": "function_call",
-                            "id": "fc_1",
-                            "call_id": "c1",
-                            "name": "search",
-                            "arguments": ARGUMENTS,
-                        }
-                    ],
-                }
-            ),
-        },
+        {**OPENINFERENCE, "output.value": json.dumps({"output": [RESPONSES]})},
         [],
     ),
     "Anthropic messages": (
-        "c1",
-        {
-            **OPENINFERENCE,
-            "output.value": json.dumps(
-                {
-                    "type": "message",
-                    "role": "assistant",
-                    "content": [
-                        {
-                            "type": "tool_use",
-                            "id": "c1",
-                            "name": "search",
-                            "input": json.loads(ARGUMENTS),
-                        }
-                    ],
-                }
-            ),
-        },
+        {**OPENINFERENCE, "output.value": json.dumps({"type": "message", "content": [ANTHROPIC]})},
         [],
     ),
     "Gemini": (
-        "",
         {
-            "gcp.vertex.agent.llm_response": json.dumps(
-                {
-                    "content": {
-                        "parts": [
-                            {"functionCall": {"name": "search", "args": json.loads(ARGUMENTS)}}
-                        ]
-                    }
-                }
-            ),
             "gen_ai.operation.name": "generate_content",
+            "gcp.vertex.agent.llm_response": json.dumps({"content": {"parts": [GEMINI]}}),
         },
         [],
     ),
     "Bedrock converse": (
-        "c1",
-        {
-            **GEN_AI,
-            "gen_ai.output.messages": json.dumps(
-                [
-                    {
-                        "role": "assistant",
-                        "content": [
-                            {
-                                "toolUse": {
-                                    "toolUseId": "c1",
-                                    "name": "search",
-                                    "input": json.loads(ARGUMENTS),
-                                }
-                            }
-                        ],
-                    }
-                ]
-            ),
-        },
+        {**GEN_AI, "gen_ai.output.messages": json.dumps([{"content": [BEDROCK]}])},
         [],
     ),
     "LangChain": (
-        "c1",
         {
             **OPENINFERENCE,
-            "output.value": json.dumps(
-                {
-                    "generations": [
-                        [
-                            {
-                                "message": {
-                                    "tool_calls": [
-                                        {
-                                            "name": "search",
-                                            "args": json.loads(ARGUMENTS),
-                                            "id": "c1",
-                                            "type": "tool_call",
-                                        }
-                                    ]
-                                }
-                            }
-                        ]
-                    ]
-                }
-            ),
+            "output.value": json.dumps({"generations": [[{"tool_calls": [LANGCHAIN]}]]}),
         },
         [],
     ),
     "Langfuse": (
-        "c1",
         {
             "langfuse.observation.type": "generation",
-            "langfuse.observation.output": openai_message(),
+            "langfuse.observation.output": json.dumps(OPENAI),
         },
         [],
     ),
-    "LangSmith": (
-        "c1",
-        {"langsmith.span.kind": "llm", "gen_ai.completion": openai_message()},
-        [],
-    ),
+    "LangSmith": ({"langsmith.span.kind": "llm", "gen_ai.completion": json.dumps(OPENAI)}, []),
     "MLflow": (
-        "c1",
         {
             "mlflow.spanType": '"CHAT_MODEL"',
-            "mlflow.spanOutputs": json.dumps({"choices": [json.loads(openai_message())]}),
+            "mlflow.spanOutputs": json.dumps({"choices": [{"message": OPENAI}]}),
         },
         [],
     ),
     "Logfire": (
-        "c1",
         {
+            **GEN_AI,
             "logfire.msg_template": "Chat Completion",
-            "gen_ai.operation.name": "chat",
-            "response_data": json.dumps({"message": json.loads(openai_message())}),
+            "response_data": json.dumps({"message": OPENAI}),
         },
         [],
     ),
     "Haystack": (
-        "c1",
-        {
-            "haystack.agent.step.llm.output": json.dumps(
-                {
-                    "replies": [
-                        {
-                            "content": [
-                                {
-                                    "tool_call": {
-                                        "id": "c1",
-                                        "tool_name": "search",
-                                        "arguments": json.loads(ARGUMENTS),
-                                    }
-                                }
-                            ]
-                        }
-                    ]
-                }
-            ),
-        },
+        {"haystack.agent.step.llm.output": json.dumps({"replies": [{"content": [HAYSTACK]}]})},
         [],
     ),
 }  # fmt: skip
 
 
 def step_from(shape: str) -> Step:
-    _, attributes, events = ANSWERS[shape]
+    attributes, events = ANSWERS[shape]
     name = "haystack.agent.step.llm" if shape == "Haystack" else "call"
     return call(attributes, *events, name=name)
 
@@ -333,19 +179,14 @@ def step_from(shape: str) -> Step:
 def test_every_shape_of_a_tool_request_says_the_same(shape: str) -> None:
     """Name, call id, and that its arguments are JSON, however they are written."""
     (request,) = step_from(shape).tool_requests
-    assert (request.name, request.call_id or "") == ("search", ANSWERS[shape][0])
+    assert (request.name, request.call_id) == ("search", None if shape == "Gemini" else "c1")
     assert request.parsed is True
     assert step_from(shape).asks_for_tools() is True
 
 
-def _one(name: str, arguments: Any, call_id: str = "c1") -> str:
-    part = {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}
-    return json.dumps([{"role": "assistant", "parts": [part]}])
-
-
 def test_several_requests_come_in_order_and_each_once() -> None:
     """The same answer stands in two attributes of one span: two requests, not four."""
-    both = json.loads(openai_message())
+    both = json.loads(json.dumps(OPENAI))
     both["tool_calls"].append(
         {"id": "c2", "type": "function", "function": {"name": "fetch", "arguments": "{}"}}
     )
@@ -414,7 +255,7 @@ def test_gemini_says_stop_when_it_asks_for_tools_too() -> None:
     ],
 )
 def test_arguments_that_are_no_json_are_seen(arguments: str, parsed: bool) -> None:
-    step = call({**GEN_AI, "gen_ai.output.messages": _one("search", arguments)})
+    step = call({**GEN_AI, "gen_ai.output.messages": semconv(arguments)})
     assert step.tool_requests[0].parsed is parsed
 
 
@@ -485,14 +326,11 @@ def test_a_prompt_in_events_is_read() -> None:
     assert len(call(GEN_AI, *events).prompt or ()) == 2
 
 
-DETAILS = "gen_ai.client.inference.operation.details"
-
-
 def test_a_prompt_in_the_conventions_event_is_read() -> None:
     """One event a key, as Strands writes them."""
     events = [
         Event(DETAILS, 0, {"gen_ai.input.messages": messages(["a", "b"])}),
-        Event(DETAILS, 0, {"gen_ai.output.messages": _one("search", ARGUMENTS)}),
+        Event(DETAILS, 0, {"gen_ai.output.messages": semconv(ARGUMENTS)}),
     ]
     step = call(GEN_AI, *events)
     assert len(step.prompt or ()) == 2

@@ -338,13 +338,13 @@ def test_crisp_15_failed_attempts_are_waited_for_too() -> None:
     assert total == {"O1": 35, "O2": 50, "O3": 15}
 
 
-# --- the law, word by word ------------------------------------------------------------------------
+# --- the rule, word by word -----------------------------------------------------------------------
 
 Interval = tuple[int, int]
 
 
 def walked(node: Node, start: int, end: int) -> Iterator[tuple[int, int, Node]]:
-    """The walk through a stretch of a span as the law says it: slow, recursive and plain.
+    """The walk through a stretch of a span as the rule says it: slow, recursive and plain.
 
     First the work below its children competes; where none of it covers, the children themselves;
     what is left is its own.
@@ -410,7 +410,7 @@ def lasting(node: Node) -> Interval | None:
 
 
 @given(forests())
-def test_the_walk_is_what_the_law_says(trace: list[Span]) -> None:
+def test_the_walk_is_what_the_rule_says(trace: list[Span]) -> None:
     """Every step has as much of the path at and below it as the slow walk finds there."""
     report = build_report(build_tree(trace))
     root = report.tree.root

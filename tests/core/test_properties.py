@@ -41,7 +41,7 @@ from tracebudget.document import dumps
 
 
 def assert_closes(analysis: Analysis) -> None:
-    """The partitions of the law, in integer nanoseconds."""
+    """Everything that has to partition something does, in integer nanoseconds."""
     document = analysis.document()
     total = document["end_to_end_ns"]
     assert sum(s["critical_ns"] for s in document["segments"].values()) == total

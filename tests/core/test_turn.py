@@ -347,11 +347,11 @@ def test_calls_of_no_length_still_open_turns() -> None:
     assert sum(turn["duration_ns"] for turn in document["turns"]) == ns(100)
 
 
-# --- the law, word by word ------------------------------------------------------------------------
+# --- the rule, word by word -----------------------------------------------------------------------
 
 
 def openers(run: Run) -> list[Node]:
-    """The calls that open turns as the law says it: each asked against all before it. A tool that
+    """The calls that open turns as the rule says it: each asked against all before it. A tool that
     began before its turn's call answers nothing that the call asked.
     """
     found: list[Node] = []
@@ -388,6 +388,6 @@ def boundaries(run: Run, opened: Sequence[Node]) -> list[int]:
 
 
 @given(forests())
-def test_turns_open_where_the_law_says(trace: list[Span]) -> None:
+def test_turns_open_where_the_rule_says(trace: list[Span]) -> None:
     for run in build_report(build_tree(trace)).runs:
         assert run.boundaries == boundaries(run, openers(run))

@@ -11,7 +11,7 @@ from tests.builders import Branch, agent, chat, ns, tool
 from tests.core.reading import Document, analyzed, diagnoses, triage
 from tracebudget.core.finding import DETECTORS, severity_of
 
-# findings.md: each code and its step of the investigation.
+# The troubleshooting table: each code and its step of the investigation.
 STEPS = {
     "tools_dominate": 1,
     "framework_overhead": 1,

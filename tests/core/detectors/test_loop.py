@@ -10,22 +10,8 @@ from tests.builders import Branch, agent, chat, http, ns, plain, server, tool, w
 from tests.core.reading import Document, analyzed, diagnoses, difference, found, ms, triage
 
 
-def lean(model: float, tools: float, framework: float, **known: Any) -> Document:
-    """One turn: the model asks, the tools run, and the loop takes its time.
-
-    agent  |--model--|------tools------|..framework..|
-    """
-    end = model + tools + framework
-    call = chat(0, model, ttft=model / 2, input=100, output=20, asks={"c1": "search"}, cached=0)
-    # The last call of no length read the tool's result: the tail is framework, not ignorance.
-    last = chat(end, end, input=120, output=0, finish="stop", stream=False)
-    return analyzed(
-        agent(0, end, call, tool(model, model + tools, call_id="c1"), last, id="a"), **known
-    )
-
-
 def one_turn(model: float, tools: float, framework: float, **known: Any) -> Document:
-    """The same in one turn: framework first, then model and tool.
+    """One turn: the loop takes its time, the model asks, the tool runs.
 
     agent  |..framework..|--model--|------tools------|
     """
@@ -369,4 +355,4 @@ def test_of_a_model_that_has_less_it_is_silent() -> None:
 
 
 def test_a_lean_request_has_no_performance_finding_but_its_bound() -> None:
-    assert set(diagnoses(lean(300, 100, 5))) <= {"model_bound"}
+    assert set(diagnoses(one_turn(300, 100, 5))) <= {"model_bound"}

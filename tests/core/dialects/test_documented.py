@@ -1,6 +1,6 @@
 """Dialects of which no trace was recorded: a hand-made span per role, after their documentation.
 
-Names, keys and units are those of the attribute map that the tables were compiled from.
+Names, keys and units are those of the sources that each table names.
 """
 
 from __future__ import annotations
