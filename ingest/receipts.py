@@ -21,7 +21,7 @@ from django.db import DatabaseError
 from ingest.decode import CUT, OUR_KEYS, Export
 from ingest.errors import OtlpError
 from ingest.privacy.digest import PSEUDONYM
-from ingest.privacy.timings_only import NAME_REDACTED
+from ingest.privacy.facts import NAME_REDACTED
 from tracebudget import models
 from tracebudget.core.dialects.facts import is_redacted
 from tracebudget.core.span import Attributes, Span

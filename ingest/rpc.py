@@ -35,10 +35,11 @@ IGNORED = {
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 DETAILS = "grpc-status-details-bin"  # where clients look for the google.rpc.Status
 
-MAX_STREAMS = (
-    64  # calls of one connection at a time; more wait at the sender, where our memory is safe
-)
-MIN_PING_MS = 10_000  # what senders with keepalive use; by default gRPC ends their connections
+# Calls of one connection at a time. More wait at the sender, where they cost us no memory.
+MAX_STREAMS = 64
+# How often senders may ask whether we live. By default, once in five minutes: the connections of
+# those who keep theirs alive would be ended.
+MIN_PING_MS = 10_000
 STOP_SECONDS = 2.0  # calls that have begun may end
 
 
@@ -63,7 +64,6 @@ def make_server() -> grpc.Server:
             # of a message, and of what it inflates to
             ("grpc.max_receive_message_length", settings.MAX_INFLATED_BYTES),
             ("grpc.max_concurrent_streams", MAX_STREAMS),
-            ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_MS),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", MIN_PING_MS),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.so_reuseport", 0),  # two servers on one port would share the calls unnoticed

@@ -16,6 +16,7 @@ PERSON_KEYS = frozenset(common.SESSION_KEYS) | common.IDENTITY_KEYS
 PLAIN_KEYS = FACT_KEYS - PERSON_KEYS
 # Who sent it and where it ran. No owners and command lines: they tell of people and secrets.
 RESOURCE_PREFIXES = ("service.", "telemetry.", "deployment.", "k8s.", "cloud.", "faas.", "os.")
+NAME_REDACTED = "[name redacted]"
 NOTHING = (None, "")  # tells nothing, and its digest would join what has nothing in common
 
 MAX_FACT_CHARS = 200  # names and ids are shorter, longer text is content
@@ -44,6 +45,15 @@ def gives_away(text: str) -> bool:
     """Only what needs no context: facts are many, and short."""
     has_mail = "@" in text and MAIL.pattern.search(text)
     return bool(has_mail or KEY_OR_JWT.search(text))
+
+
+def only_facts(lifted: dict[str, Any]) -> dict[str, Any]:
+    """What the core lifted out of content, without what is too long for a fact, or gives away."""
+    if facts := lifted.get("facts"):
+        lifted["facts"] = {name: fact for name, fact in facts.items() if is_fact(fact[0])}
+    for request in lifted.get("tool_requests", ()):
+        request[:2] = [text if is_fact(text) else NAME_REDACTED for text in request[:2]]
+    return lifted
 
 
 def is_plain(key: str) -> bool:

@@ -19,9 +19,10 @@ from ingest.privacy.facts import (
     is_fact,
     is_plain,
     is_plain_in_resource,
+    only_facts,
 )
 from ingest.privacy.full import Full, with_lifted
-from ingest.privacy.masks import CALLED, Mask, is_clean, masked, masks_for
+from ingest.privacy.masks import CALLED, MASKS, Mask, is_clean, masked, masks_for
 from tracebudget.core import content
 from tracebudget.core.span import Attributes, Event, Link, Span
 
@@ -49,12 +50,12 @@ class Masked:
 
     def pass_span(self, span: Span) -> Span:
         """Facts are lifted out of every span: keyed digests compare with one another alone."""
-        lifted = content.lift(span, self.digest)
+        lifted = only_facts(content.lift(span, self.digest))
         search = Search()
         search.add_span(span)
-        rule = search.rule(self.digest)
-        masked_span = self.with_shared(rule.span(span) if rule else span)
-        return with_lifted(self.full.bound_span(masked_span), lifted)
+        masks = search.masks()
+        masked_span = Rule(masks, self.digest).span(span) if masks else span
+        return with_lifted(self.full.bound_span(self.with_shared(masked_span)), lifted)
 
     def with_shared(self, span: Span) -> Span:
         resource = self.shared_once(span.resource)
@@ -67,10 +68,9 @@ class Masked:
         """Hosts and services keep their names, even addresses: clocks are told apart by them."""
         search = Search()
         search.add(attributes)
-        rule = search.rule(self.digest)
-        return (
-            rule._replace(is_plain=is_plain_in_resource).mapping(attributes) if rule else attributes
-        )
+        masks = search.masks()
+        rule = Rule(masks, self.digest, is_plain_in_resource)
+        return rule.mapping(attributes) if masks else attributes
 
 
 class Search:
@@ -104,10 +104,9 @@ class Search:
         elif type(value) is int and value > LARGE:
             self.texts.append(str(value))
 
-    def rule(self, digest: Digest) -> Rule | None:
-        """How to mask what was found; None where nothing was."""
-        masks = masks_for("\n".join(self.texts))
-        return Rule(masks, digest) if masks or self.has_secret_name else None
+    def masks(self) -> list[Mask]:
+        """Those that are to be used; none for most spans."""
+        return list(MASKS) if self.has_secret_name else masks_for("\n".join(self.texts))
 
 
 class Rule(NamedTuple):

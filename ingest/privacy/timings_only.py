@@ -14,6 +14,7 @@ import orjson
 from ingest.decode import MARKS_KEY
 from ingest.privacy.digest import Digest, pseudonym
 from ingest.privacy.facts import (
+    NAME_REDACTED,
     NOTHING,
     NUMBERS,
     PERSON_KEYS,
@@ -22,6 +23,7 @@ from ingest.privacy.facts import (
     is_fact,
     is_plain,
     is_plain_in_resource,
+    only_facts,
 )
 from ingest.privacy.masks import is_clean, masked, masks_for
 from tracebudget.core import content
@@ -31,7 +33,6 @@ from tracebudget.core.span import Attributes, Event, Link, Span
 JSON_STARTS = ("{", "[", '"')
 
 # A sender may write anything where a name belongs. What does not look like one is content.
-NAME_REDACTED = "[name redacted]"
 SPAN_NAME = re.compile(r"[^\r\n]{0,200}")
 EVENT_NAME = re.compile(r"[\w.:/-]{0,100}|First Token Stream Event")  # log lines are events, too
 KEY = re.compile(r"[\w.:/\[\]-]{1,200}")
@@ -93,7 +94,7 @@ class TimingsOnly:
     def pass_span(self, span: Span) -> Span:
         attributes = self.attributes(span.attributes)
         left_out = len(span.attributes) - len(attributes)
-        if lifted := content.lift(span, self.digest):
+        if lifted := only_facts(content.lift(span, self.digest)):
             attributes[LIFTED] = lifted
         name = SPAN_NAMES[span.name]
         if name is NAME_REDACTED or span.status_message or MARKS_KEY in span.attributes:

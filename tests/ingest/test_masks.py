@@ -148,6 +148,17 @@ def test_masking_twice_is_masking_once(text: str) -> None:
     assert mask(once) == once
 
 
+texts = st.text(alphabet="aA1 .:@-+/\\'\"=%[]{}&0eyJsk_\n", max_size=60) | st.sampled_from(
+    ["password:", "hunter22", 'token="', "jane@", "example.com", "+49", "1512345678", PEM, "4111"]
+)
+
+
+@given(st.lists(texts, max_size=6))
+def test_what_is_found_in_a_text_is_found_in_several_joined(several: list[str]) -> None:
+    masks = masks_for("\n".join(several))
+    assert [masked(text, masks) for text in several] == [masked(text, MASKS) for text in several]
+
+
 EVIL = [
     "a", "a.", "1", "1 ", "1.", "1-", "@a", "a@b.", "eyJ", "eyJa.", "A1", "A1B2", "DE89 ", "+1 ",
     "::", "a:", "://a:", "password", 'password="', '"password" : ', "sk-", "/home/", "(1", "0 ",

@@ -12,7 +12,7 @@ from pytest_django import Settings
 from ingest.decode import MARKS_KEY
 from ingest.otlp import read_export
 from ingest.privacy import pass_door
-from ingest.privacy.timings_only import NAME_REDACTED
+from ingest.privacy.facts import NAME_REDACTED
 from tests import otlp
 from tests.otlp import START_NS
 from tracebudget import models
@@ -209,6 +209,18 @@ def test_plain_names_of_content_do_not_pass(key: str) -> None:
 def test_facts_hidden_in_content_are_lifted_out_first() -> None:
     lifted = through(SECRETIVE).attributes[LIFTED]
     assert lifted["prompt"]
+
+
+@pytest.mark.parametrize("project", [TIMINGS, MASKED])
+def test_what_is_lifted_is_no_way_around(project: models.Project) -> None:
+    answer = [{"type": "function", "name": SECRET * 20, "id": "jane@example.com", "arguments": "1"}]
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "gpt-5",
+        "gen_ai.output.messages": json.dumps(answer),
+    }
+    lifted = through(replace(PLAIN, attributes=attributes), project).attributes[LIFTED]
+    assert lifted["tool_requests"][0][:2] == [NAME_REDACTED, NAME_REDACTED]
 
 
 def test_a_forged_lift_is_not_believed() -> None:
