@@ -226,6 +226,7 @@ ALLOWED_HOSTS = [
     *env_list("TRACEBUDGET_ALLOWED_HOSTS"),
 ]
 CSRF_TRUSTED_ORIGINS = [URL]
+CSRF_FAILURE_VIEW = "tracebudget.web.errors.csrf_failure"
 # Cookies are shared by all ports of a host, and every Django on localhost has a "sessionid".
 SESSION_COOKIE_NAME = "tracebudget_session"
 CSRF_COOKIE_NAME = "tracebudget_csrf"
@@ -249,7 +250,7 @@ STATICFILES_FINDERS = [
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "tracebudget.web.static_files.StaticFiles"},
 }
 
 # ---- database and broker -------------------------------------------------------------------------

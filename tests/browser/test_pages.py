@@ -170,6 +170,38 @@ def test_keys_zoom_pan_and_walk_the_critical_path(page: Page, request_url: str) 
     expect(page.locator(".row:not(.folded)")).to_have_count(2)
 
 
+def test_two_fingers_zoom_around_what_is_between_them(
+    signed_in: BrowserContext, browser: Browser, request_url: str
+) -> None:
+    context = another(signed_in, browser, has_touch=True, viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(request_url)
+    lane = page.locator(".row.model_call .lane").first
+    lane.scroll_into_view_if_needed()
+    box = lane.bounding_box()
+    assert box
+    middle, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    fingers = context.new_cdp_session(page)
+    for kind, spread in (("touchStart", 20), ("touchMove", 30), ("touchMove", 40)):
+        points = [{"x": middle + side * spread, "y": y, "id": side + 1} for side in (-1, 1)]
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    style = re.compile(r"--zoom: 2; --pan: 0\.25")
+    expect(page.locator("#waterfall")).to_have_attribute("style", style)
+    expect(page.get_by_role("dialog", name="Step")).to_be_hidden()
+    context.close()
+
+
+def test_paper_has_the_whole_picture_and_nothing_to_click(page: Page, request_url: str) -> None:
+    page.goto(request_url)
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(29, 33, 41)"  # light
+    expect(page.locator(".row.model_call rect.seg").first).to_be_visible()
+    for clickable in ("header.top", ".tools-bar", ".fold-button", "#spans", "[data-chart]"):
+        expect(page.locator(clickable).first).to_be_hidden()
+    page.emulate_media(media="screen")
+
+
 def test_question_mark_opens_help(page: Page, request_url: str) -> None:
     page.goto(request_url)
     page.keyboard.press("?")

@@ -18,8 +18,9 @@ from tests.web.traces import (
 )
 from tracebudget.core.analysis import analyze
 from tracebudget.core.app import App
+from tracebudget.core.axis import Axis, Fold, round_step
 from tracebudget.core.budget import Budget
-from tracebudget.core.waterfall import Axis, Fold, Row, RowKind, Waterfall, lay_out, round_step
+from tracebudget.core.waterfall import Row, RowKind, Waterfall, lay_out
 
 
 def document(recorder: Recorder, **limits_ms: int) -> dict[str, Any]:
@@ -30,7 +31,8 @@ def document(recorder: Recorder, **limits_ms: int) -> dict[str, Any]:
 def said(waterfall: Waterfall, row: Row) -> str:
     """A row as a line of text: indentation, what it is, and its blocks in ms."""
     step = waterfall.steps[row.step] if row.step is not None else None
-    name = step["name"] if step else (row.part or row.segment or f"{row.kind} {row.turn}")
+    name = step["name"] if step else None
+    name = name or row.name or row.part or row.segment or f"{row.kind} {row.turn}"
     blocks = [
         f"{b.part or b.segment or 'frame'} {b.start_ns // MS}+{b.duration_ns // MS}"
         for b in waterfall.blocks(row)
@@ -54,28 +56,80 @@ def test_worked_example_has_a_band_a_turn_and_a_row_a_step() -> None:
     ]
 
 
-def test_agents_stand_in_the_turn_that_called_them() -> None:
+def test_agent_stands_under_the_tool_that_called_it_and_its_turns_below() -> None:
     """A failed attempt is prefill, its wait a row; what a tool delegated is a frame."""
-    lines = drawn(lay_out(document(nested_agents())))
-    assert lines[1:5] == [
+    assert drawn(lay_out(document(nested_agents())))[1:14] == [
         "  framework: framework 0+20, framework 1600+20, framework 3020+80, framework 3500+20",
         "  chat lpx: prefill 20+400",
         "  retry_wait: retry_wait 420+400",
         "  chat lpx: prefill 820+310, decode 1130+470",
+        "  ask_researcher: frame 1620+1400, tool 1620+20, tool 3000+20",
+        "    researcher: frame 1640+1360",
+        "      turn 1: framework 1640+10, prefill 1650+180, decode 1830+470, framework 2300+10,"
+        " tool 2310+290, framework 2600+10",
+        "        framework: framework 1640+10, framework 2300+10, framework 2600+10",
+        "        chat lpx: prefill 1650+180, decode 1830+470",
+        "        search_docs: tool 2310+290",
+        "      turn 2: unsplit 2610+380, framework 2990+10",
+        "        chat lpx: unsplit 2610+380",
+        "  GET state: io 3100+400",
     ]
-    assert "  ask_researcher: frame 1620+1400, tool 1620+20, tool 3000+20" in lines
-    assert "  researcher: frame 1640+1360" in lines
-    assert any(
-        line.startswith("    turn 1: framework 1640+10, prefill 1650+180,") for line in lines
-    )
-    assert "      chat lpx: unsplit 2610+380" in lines
-    assert "  io: io 3100+400" in lines
+
+
+def test_agents_of_parallel_tools_stand_each_under_its_own() -> None:
+    """Both overlap, so that times alone could not tell which tool called which agent."""
+    made = Recorder()
+    root = made.agent("lead", 0, 1000)
+    made.chat(0, 100, root, asks=[("ask", "a"), ("ask", "b")])
+    first = made.tool("ask", 100, 900, root, call_id="a")
+    second = made.tool("ask", 110, 800, root, call_id="b")
+    made.chat(130, 700, made.agent("for the second", 120, 790, second))
+    made.chat(150, 600, made.agent("for the first", 140, 890, first))
+    made.chat(900, 1000, root)
+    names = [line.split(":")[0] for line in drawn(lay_out(document(made)))]
+    assert [name for name in names[2:] if not name.endswith("framework")] == [
+        "  ask",
+        "    for the first",
+        "      turn 2",
+        "        chat lpx",
+        "  ask",
+        "    for the second",
+        "      turn 1",
+        "        chat lpx",
+        "turn 3",
+        "  chat lpx",
+    ]
+
+
+def test_io_has_its_name_and_too_short_calls_share_a_row() -> None:
+    made = Recorder()
+    root = made.agent("support", 0, 1000)
+    for start in (0, 20):
+        made.span("SELECT session", start, start + 10, root, kind=3)
+    for number in range(4):
+        made.span(f"GET /item/{number}", 50 + number * 4, 53 + number * 4, root, kind=3)
+    made.chat(100, 1000, root, ttft=50)
+    assert drawn(lay_out(document(made)))[1:4] == [
+        "  SELECT session: io 0+10, io 20+10",
+        "  framework: framework 10+10, framework 30+20, framework 53+1, framework 57+1,"
+        " framework 61+1, framework 65+35",
+        "  io: io 50+3, io 54+3, io 58+3, io 62+3",
+    ]
+
+
+def test_only_rows_that_hold_others_say_so() -> None:
+    rows = lay_out(document(nested_agents())).rows
+    deeper = [
+        after.depth > row.depth for row, after in zip(rows, [*rows[1:], rows[0]], strict=True)
+    ]
+    assert [row.has_inside for row in rows] == deeper
 
 
 def test_background_work_extends_the_axis_a_little_and_is_marked() -> None:
     waterfall = lay_out(document(serial_tools()))
     memory = waterfall.rows[-1]
     assert (memory.kind, memory.is_background) == (RowKind.STEP, True)
+    assert sum(row.is_background for row in waterfall.rows) == 1
     assert waterfall.axis.end_ns == 4540 * MS
     assert waterfall.end == pytest.approx(4210 / 4540)
 

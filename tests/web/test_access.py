@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -67,3 +69,12 @@ def test_home_lists_several_projects(page: Client, member: object) -> None:
         project=second, user_id=models.Membership.objects.get().user_id
     )
     assert b"/p/second/" in page.get("/").content
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("apps", "Apps"), ("app", "Apps"), ("request", "Requests"), ("request_spans", "Requests")],
+)
+def test_one_section_is_marked_as_where_we_are(page: Client, name: str, said: str) -> None:
+    html = page.get(reverse(name, args=PAGES[name])).content.decode()
+    assert re.findall(r'aria-current="page">([^<]+)<', html) == [said]

@@ -4,14 +4,15 @@ It is made from the analysis object alone, so whoever holds that JSON can draw t
 
     turn 0         |=prefill=|===decode===|==tool==|           a band, and in it
       call           |=prefill=|===decode===|                  a row a step
-      search_order                          |==tool==|
+      ask_expert                            |==tool==|
+        expert                               |-----|           below what it lies in, its turns
+          turn 0                             |=...             below it
       framework                                      |=|       a row a kind of gap
     turn 1                                             |==...
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,26 +21,17 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-from tracebudget.core.segment import IDLE_NS, SegmentKind
+from tracebudget.core.axis import axis_and_ruler
+from tracebudget.core.segment import SegmentKind
 from tracebudget.core.step import StepKind
 
 Document = Mapping[str, Any]
-Gap = tuple[str, str | None]  # segment and part
+Gap = tuple[str, str | None, str | None]  # segment, part, and what I/O is called
 
-# Share of the axis for a folded gap, wide enough to see and to point at; and for all of them.
-FOLD_SHARE, FOLDS_SHARE = 0.02, 0.2
-# Of the request: what background work, or a budget not used up, may add to the axis.
-BEYOND_SHARE = 0.25
-# Of the axis: room behind a budget's line.
-LINE_SHARE = 0.02
 # Of the request: a shorter gap is seen in its turn's band and has no row of its own.
 GAP_SHARE = 0.005
 # Turns above a slice whose bands show it: deeper nesting is drawn no further apart.
 BAND_LEVELS = 8
-# Labels that fit side by side on the lane of a desktop.
-MAX_TICKS = 8
-# Of the axis, between two labels: beside a fold they would run into each other.
-TICK_SHARE = 0.06
 
 # Parts that are told apart wherever shares are shown.
 IGNORANCE = frozenset({"unsplit", "unattributed"})
@@ -83,8 +75,9 @@ class Row:
     """One row, in reading order; what is inside it follows with a greater depth.
 
     `turn` and `step` are positions in the document's lists, `run` the span that a run's turns
-    name; `segment` and `part` say what a gap is. `over_ns` is what a turn ran over its budget, None
-    where it kept it or has none.
+    name; `segment`, `part` and, of I/O, `name` say what a gap is. `over_ns` is what a turn ran over
+    its budget, None where it kept it or has none. `has_inside` tells whether rows follow that are
+    inside it.
     """
 
     kind: RowKind
@@ -96,140 +89,15 @@ class Row:
     run: str | None = None
     segment: SegmentKind | None = None
     part: str | None = None
+    name: str | None = None
     over_ns: int | None = None
     is_background: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """Idle time that the axis leaves out."""
-
-    start_ns: int
-    end_ns: int
-
-
-class Axis:
-    """Maps ns from the request's start to a share of the axis, straight between folds."""
-
-    def __init__(self, end_ns: int, folds: Sequence[Fold] = ()) -> None:
-        self.end_ns = max(1, end_ns)
-        self.folds = tuple(folds)
-        self.moments, self.shares = _breaks(self.end_ns, self.folds)
-
-    def at(self, ns: int) -> float:
-        """The share at a moment; what lies outside the axis sits at its edge."""
-        if ns <= 0:
-            return 0.0
-        if ns >= self.end_ns:
-            return 1.0
-        index = bisect_right(self.moments, ns) - 1
-        before, after = self.moments[index], self.moments[index + 1]
-        low, high = self.shares[index], self.shares[index + 1]
-        return low + (high - low) * (ns - before) / (after - before)
-
-    def ticks(self) -> list[int]:
-        """Round moments for labels, none inside a fold."""
-        folded = sum(fold.end_ns - fold.start_ns for fold in self.folds)
-        step = round_step((self.end_ns - folded) / MAX_TICKS)
-        ticks: list[int] = []
-        for moment in self._open_moments(step):
-            if not ticks or self.at(moment) - self.at(ticks[-1]) >= TICK_SHARE:
-                ticks.append(moment)
-        return ticks
-
-    def _open_moments(self, step: int) -> Iterator[int]:
-        at = 0
-        for fold in (*self.folds, Fold(self.end_ns, self.end_ns)):
-            yield from range(-(-at // step) * step, fold.start_ns, step)
-            at = fold.end_ns
-
-
-def _breaks(end_ns: int, folds: Sequence[Fold]) -> tuple[list[int], list[float]]:
-    """Where the axis bends: at both sides of each fold."""
-    folded = sum(fold.end_ns - fold.start_ns for fold in folds)
-    share = min(FOLD_SHARE, FOLDS_SHARE / len(folds)) if folds else 0.0
-    open_share = (1 - share * len(folds)) / max(1, end_ns - folded)
-    moments, shares = [0], [0.0]
-    for fold in folds:
-        shares.append(shares[-1] + (fold.start_ns - moments[-1]) * open_share)
-        shares.append(shares[-1] + share)
-        moments += [fold.start_ns, fold.end_ns]
-    return [*moments, end_ns], [*shares, 1.0]
-
-
-ROUND = (1, 2, 5)
-ROUND_MINUTES = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
-SECOND_NS = 1_000_000_000
-
-
-def round_step(least_ns: float) -> int:
-    """The smallest round interval of at least that many ns: 1, 2, 5 by tens, then minutes."""
-    power = 1
-    while power <= 10 * SECOND_NS:
-        for digit in ROUND:
-            if least_ns <= digit * power and digit * power <= 30 * SECOND_NS:
-                return digit * power
-        power *= 10
-    for seconds in ROUND_MINUTES:
-        if least_ns <= seconds * SECOND_NS:
-            return seconds * SECOND_NS
-    return int(-(-least_ns // (86400 * SECOND_NS))) * 86400 * SECOND_NS
-
-
-@dataclass(frozen=True, slots=True)
-class Ruler:
-    """The end-to-end budget on the axis. `at` is None where it lies beyond the picture."""
-
-    limit_ns: int
-    at: float | None
-    over_ns: int  # negative: so much is left
+    has_inside: bool = False
 
 
 def lay_out(document: Document) -> Waterfall:
     """Place everything in an analysis object."""
     return Waterfall(document)
-
-
-def _axis_and_ruler(document: Document) -> tuple[Axis, Ruler | None]:
-    """The axis holds the request, a little background, and a budget that is nearly used up."""
-    end: int = document["end_to_end_ns"]
-    most = round(end * (1 + BEYOND_SHARE))
-    last = max((step["start_ns"] + step["duration_ns"] for step in document["steps"]), default=0)
-    folds = _folds(document["path"])
-    budget = next((b for b in document["budgets"] if b["metric"] == "end_to_end"), None)
-    if budget is None or budget["value"] is None:
-        return Axis(max(end, min(most, last)), folds), None
-    limit, over = budget["limit"], budget["value"] - budget["limit"]
-    limit_at = _moment(document["path"], limit)
-    if limit_at > most:
-        return Axis(max(end, min(most, last)), folds), Ruler(limit, None, over)
-    room = round(limit_at * (1 + LINE_SHARE))
-    axis = Axis(max(end, min(most, last), room), folds)
-    return axis, Ruler(limit, axis.at(limit_at), over)
-
-
-def _folds(path: Iterable[Document]) -> list[Fold]:
-    """Waits longer than half a minute, neighbours joined."""
-    folds: list[Fold] = []
-    for piece in path:
-        start, end = piece["start_ns"], piece["start_ns"] + piece["duration_ns"]
-        if piece["segment"] != SegmentKind.WAIT:
-            continue
-        if folds and folds[-1].end_ns == start:
-            start = folds.pop().start_ns
-        folds.append(Fold(start, end))
-    return [fold for fold in folds if fold.end_ns - fold.start_ns > IDLE_NS]
-
-
-def _moment(path: Iterable[Document], limit_ns: int) -> int:
-    """When so much time was used up: waiting for a person uses none."""
-    waited = 0
-    for piece in path:
-        if piece["start_ns"] - waited >= limit_ns:
-            break
-        if piece["segment"] == SegmentKind.WAIT:
-            waited += piece["duration_ns"]
-    return limit_ns + waited
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,13 +118,16 @@ class Waterfall:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.steps, self.turns = document["steps"], document["turns"]
-        self.axis, self.ruler = _axis_and_ruler(document)
+        self.axis, self.ruler = axis_and_ruler(document)
         self.end = self.axis.at(document["end_to_end_ns"])
         self._runs = self._turns_by_run()
         self._runs_in = self._runs_by_turn()
-        self._steps_in: defaultdict[int | None, list[int]] = defaultdict(list)
-        for position, step in enumerate(self.steps):
-            self._steps_in[step["turn"]].append(position)
+        self._background = frozenset(document["background_steps"])
+        self._step_of_run = self._steps_by_run()
+        self._steps_of: defaultdict[int | None, list[int]] = defaultdict(list)
+        self._rows_in: defaultdict[int | None, list[int]] = defaultdict(list)
+        self._rows_below: defaultdict[int, list[int]] = defaultdict(list)
+        self._sort_steps()
         self._slices_of: defaultdict[str, list[Document]] = defaultdict(list)
         self._gaps_in: defaultdict[int | None, dict[Gap, list[Document]]] = defaultdict(dict)
         self._band_of: defaultdict[int, list[Document]] = defaultdict(list)
@@ -268,8 +139,7 @@ class Waterfall:
         if row.kind == RowKind.TURN and row.turn is not None:
             return list(self._band(row.turn))
         if row.kind == RowKind.STEP and row.step is not None:
-            step = self.steps[row.step]
-            return list(self._step_blocks(step, self._slices(row)))
+            return self._blocks_of_step(row.step, row)
         blocks = [self._slice_block(piece) for piece in self._slices(row)]
         if row.kind == RowKind.RUN:
             blocks.insert(0, self._block(row.start_ns, row.start_ns + row.duration_ns, None))
@@ -286,7 +156,7 @@ class Waterfall:
     def _slices(self, row: Row) -> Sequence[Document]:
         """The slices of the request's path that a row shows as its own."""
         if row.kind == RowKind.GAP and row.segment is not None:
-            return self._gaps_in[row.turn][row.segment.value, row.part]
+            return self._gaps_in[row.turn][row.segment.value, row.part, row.name]
         if row.kind == RowKind.RUN and row.run is not None:
             return self._slices_of.get(row.run, ())
         if row.kind == RowKind.STEP and row.step is not None:
@@ -295,7 +165,7 @@ class Waterfall:
 
     def _walk(self) -> Iterator[Row]:
         """Iterative: a hostile trace nests deeper than Python may recurse."""
-        levels = [iter(self._top())]
+        levels = [iter(self._inside_turn(None, 0))]
         while levels:
             item = next(levels[-1], None)
             if item is None:
@@ -318,14 +188,64 @@ class Waterfall:
             inside.setdefault(self.turns[turns[0]]["parent_turn"], []).append(run)
         return inside
 
+    def _steps_by_run(self) -> dict[str, int]:
+        """For each run the step that it is the inside of, if there is one where it was called."""
+        found: dict[str, int] = {}
+        for position, step in enumerate(self.steps):
+            turns = self._runs.get(step["span_id"])
+            if turns and self.turns[turns[0]]["parent_turn"] == step["turn"]:
+                found.setdefault(step["span_id"], position)
+        return found
+
+    def _sort_steps(self) -> None:
+        """Steps by their turn; those with a row by the row above: that of the nearest step that
+        they lie in, if it is of the same turn, else the turn's own.
+        """
+        above: list[int | None] = list(self.document["step_parents"])
+        for position, step in enumerate(self.steps):
+            self._steps_of[step["turn"]].append(position)
+            if not self._has_row(position):
+                continue
+            holder = self._holder(position, above)
+            if holder is None or self.steps[holder]["turn"] != step["turn"]:
+                self._rows_in[step["turn"]].append(position)
+            else:
+                self._rows_below[holder].append(position)
+
+    def _holder(self, position: int, above: list[int | None]) -> int | None:
+        """The nearest step above that has a row. Those passed on the way are bridged in `above`: a
+        thousand wrappers in each other are climbed once.
+        """
+        passed = []
+        holder = above[position]
+        while holder is not None and not self._has_row(holder):
+            passed.append(holder)
+            holder = above[holder]
+        for wrapper in passed:
+            above[wrapper] = holder
+        return holder
+
+    def _has_row(self, position: int) -> bool:
+        """Not wrappers: workflows that are no run, and what holds all of the request."""
+        step = self.steps[position]
+        kind = _kind(step)
+        if step["turn"] is None:
+            return kind not in CONTAINERS or position in self._background
+        return kind != StepKind.WORKFLOW or self._is_run(position)
+
+    def _is_run(self, position: int) -> bool:
+        return self._step_of_run.get(self.steps[position]["span_id"]) == position
+
     def _sort_path(self) -> None:
         """Slices by the step they belong to, by the turns whose band shows them, and the gaps."""
         drawn = {step["span_id"] for step in self.steps if _kind(step) not in CONTAINERS | VIEWS}
+        names = self.document["io_names"]
         for piece in self.document["path"]:
             if piece["span_id"] in drawn:
                 self._slices_of[piece["span_id"]].append(piece)
             else:
-                key = (piece["segment"], piece["part"])
+                name = names.get(piece["span_id"]) if piece["part"] == "io" else None
+                key = (piece["segment"], piece["part"], name)
                 self._gaps_in[piece["turn"]].setdefault(key, []).append(piece)
             turn = piece["turn"]
             for _ in range(BAND_LEVELS):
@@ -333,20 +253,24 @@ class Waterfall:
                     break
                 self._band_of[turn].append(piece)
                 turn = self.turns[turn]["parent_turn"]
+        for gaps in self._gaps_in.values():
+            self._pool_short_io(gaps)
+
+    def _pool_short_io(self, gaps: dict[Gap, list[Document]]) -> None:
+        """I/O that is too short for a row of its own shares one without a name."""
+        short = [
+            key for key, pieces in gaps.items() if key[2] is not None and self._is_short(pieces)
+        ]
+        for segment, part, name in short:
+            shared = gaps.setdefault((segment, part, None), [])
+            shared += gaps.pop((segment, part, name))
+            shared.sort(key=itemgetter("start_ns"))
+
+    def _is_short(self, pieces: Iterable[Document]) -> bool:
+        total: int = sum(map(itemgetter("duration_ns"), pieces))
+        return bool(total < self.document["end_to_end_ns"] * GAP_SHARE)
 
     # --- levels ----------------------------------------------------------------------------------
-
-    def _top(self) -> list[_Item]:
-        runs = self._runs_in.get(None, [])
-        alone = len(runs) == 1
-        items = self._turn_items(runs[0], 0) if alone else [self._run_item(r, 0) for r in runs]
-        items += [self._step_item(p, 0) for p in self._steps_in[None] if self._stands_outside(p)]
-        items += self._gap_items(None, 0)
-        return _in_order(items)
-
-    def _stands_outside(self, position: int) -> bool:
-        """Background work, and steps outside every run; wrappers of all of it are no rows."""
-        return _kind(self.steps[position]) not in CONTAINERS
 
     def _turn_items(self, run: str, depth: int) -> list[_Item]:
         return [self._turn_item(index, depth) for index in self._runs[run]]
@@ -362,6 +286,7 @@ class Waterfall:
             turn=index,
             run=turn["agent_span_id"],
             over_ns=over if self._turn_limit is not None and over > 0 else None,
+            has_inside=True,
         )
         return _Item(row, lambda: self._inside_turn(index, depth + 1))
 
@@ -369,31 +294,48 @@ class Waterfall:
     def _turn_limit(self) -> int | None:
         return next((b["limit"] for b in self.document["budgets"] if b["metric"] == "turn"), None)
 
-    def _inside_turn(self, index: int, depth: int) -> list[_Item]:
-        """Steps, the runs that they started, and the gaps, in order of time."""
-        runs = set(self._runs_in.get(index, ()))
-        items = []
-        for position in self._steps_in[index]:
-            span_id, kind = self.steps[position]["span_id"], _kind(self.steps[position])
-            if span_id in runs:
-                runs.discard(span_id)
-                items.append(self._run_item(span_id, depth, position))
-            elif kind != StepKind.WORKFLOW:
-                items.append(self._step_item(position, depth))
-        items += [self._run_item(run, depth) for run in sorted(runs)]
-        return _in_order(items + self._gap_items(index, depth))
+    def _inside_turn(self, turn: int | None, depth: int) -> list[_Item]:
+        """What stands in a turn, or (None) in the request: steps, runs without a step there, and
+        gaps, in order of time. The turns of the request's only run need no row above them.
+        """
+        items = [self._row_item(position, depth) for position in self._rows_in[turn]]
+        runs = self._runs_in.get(turn, [])
+        stray = [run for run in runs if not self._stands_in_a_row(run)]
+        if turn is None and stray and len(runs) == 1:
+            items += self._turn_items(stray[0], depth)
+        else:
+            items += [self._run_item(run, depth, self._step_of_run.get(run)) for run in stray]
+        return _in_order(items + self._gap_items(turn, depth))
 
-    def _run_item(self, run: str, depth: int, position: int | None = None) -> _Item:
+    def _stands_in_a_row(self, run: str) -> bool:
+        position = self._step_of_run.get(run)
+        return position is not None and self._has_row(position)
+
+    def _row_item(self, position: int, depth: int) -> _Item:
+        """A step with what lies in it; a run with its turns."""
+        if self._is_run(position):
+            return self._run_item(self.steps[position]["span_id"], depth, position)
+        return self._step_item(position, depth)
+
+    def _run_item(self, run: str, depth: int, position: int | None) -> _Item:
         """An agent, or a tool or workflow that works like one, with its turns inside."""
         turns = self._runs[run]
-        if position is None:
-            position = next(
-                (p for p in self._steps_in[None] if self.steps[p]["span_id"] == run), None
-            )
         first, last = self.turns[turns[0]], self.turns[turns[-1]]
         start, end = first["start_ns"], last["start_ns"] + last["duration_ns"]
-        row = Row(RowKind.RUN, depth, start, end - start, turn=turns[0], step=position, run=run)
-        return _Item(row, lambda: self._turn_items(run, depth + 1))
+        row = Row(
+            RowKind.RUN,
+            depth,
+            start,
+            end - start,
+            turn=turns[0],
+            step=position,
+            run=run,
+            has_inside=True,
+        )
+        return _Item(
+            row,
+            lambda: _in_order(self._turn_items(run, depth + 1) + self._below(position, depth + 1)),
+        )
 
     def _step_item(self, position: int, depth: int) -> _Item:
         step = self.steps[position]
@@ -404,21 +346,32 @@ class Waterfall:
             step["duration_ns"],
             turn=step["turn"],
             step=position,
-            is_background=step["turn"] is None and not step["critical_ns"],
+            is_background=position in self._background,
+            has_inside=position in self._rows_below,
         )
-        return _Item(row, list)
+        return _Item(row, lambda: self._below(position, depth + 1))
+
+    def _below(self, position: int | None, depth: int) -> list[_Item]:
+        rows = self._rows_below.get(position, ()) if position is not None else ()
+        return [self._row_item(below, depth) for below in rows]
 
     def _gap_items(self, turn: int | None, depth: int) -> list[_Item]:
-        """One row a kind of gap: the blocks stand where the gaps are."""
-        least = self.document["end_to_end_ns"] * GAP_SHARE
+        """One row a kind of gap, one a name of I/O: the blocks stand where the gaps are."""
         rows = []
-        for (segment, part), pieces in self._gaps_in[turn].items():
-            total = sum(map(itemgetter("duration_ns"), pieces))
-            if total >= least:
-                start = pieces[0]["start_ns"]
-                kind = SegmentKind(segment)
-                row = Row(RowKind.GAP, depth, start, total, turn=turn, segment=kind, part=part)
-                rows.append(_Item(row, list))
+        for (segment, part, name), pieces in self._gaps_in[turn].items():
+            if self._is_short(pieces):
+                continue
+            row = Row(
+                RowKind.GAP,
+                depth,
+                pieces[0]["start_ns"],
+                sum(map(itemgetter("duration_ns"), pieces)),
+                turn=turn,
+                segment=SegmentKind(segment),
+                part=part,
+                name=name,
+            )
+            rows.append(_Item(row, list))
         return rows
 
     # --- blocks ----------------------------------------------------------------------------------
@@ -440,7 +393,7 @@ class Waterfall:
         if pieces:
             yield from self._coarse(pieces)
             return
-        for position in self._steps_in[index]:
+        for position in self._steps_of[index]:
             blocks = self._step_blocks(self.steps[position], ())
             yield from (block for block in blocks if block.segment is not None)
 
@@ -472,6 +425,15 @@ class Waterfall:
         else:
             part = "queue" if kind == StepKind.QUEUE else None
             yield self._block(start, end, SEGMENT_OF_KIND[kind], part)
+
+    def _blocks_of_step(self, position: int, row: Row) -> list[Block]:
+        """What works through others is a frame around them, with its own time in it."""
+        step, slices = self.steps[position], self._slices(row)
+        below = {_kind(self.steps[other]) for other in self._rows_below.get(position, ())}
+        if below <= VIEWS or _kind(step) == StepKind.MODEL_CALL:
+            return list(self._step_blocks(step, slices))
+        frame = self._block(row.start_ns, row.start_ns + row.duration_ns, None)
+        return [frame, *map(self._slice_block, slices)]
 
     def _call_blocks(self, step: Document, slices: Sequence[Document]) -> Iterator[Block]:
         """Prefill with its named parts, then decode; or the whole, hatched, where nothing tells."""

@@ -224,8 +224,9 @@ def _budget_line(limit_ns: int, unit: _Unit) -> Figure:
         ],
         "annotations": [
             {
-                "xref": "paper", "x": 1, "xanchor": "right", "y": at, "yanchor": "bottom",
+                "xref": "paper", "x": 0, "xanchor": "left", "y": at, "yanchor": "bottom",
                 "text": words, "showarrow": False, "font": {"color": "var(--over)"},
+                "bgcolor": "var(--card)",
             }
         ],
     }  # fmt: skip

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tracebudget.core.waterfall import Block, Fold, Row, RowKind, Waterfall, lay_out
+from tracebudget.core.axis import Fold
+from tracebudget.core.waterfall import Block, Row, RowKind, Waterfall, lay_out
 from tracebudget.wording import KINDS, PARTS, SEGMENTS
 
 Document = Mapping[str, Any]
@@ -22,6 +23,7 @@ FIRST_BLOCKS = 2  # on the page from the start
 DEEPEST = 8  # levels told apart by indentation: more would leave no room for names
 HATCHED = frozenset({"queue", "network", "unsplit", "unattributed", "retry_wait"})
 HAIR = 0.001  # of the axis: thinner blocks are drawn with an edge, or nobody would see them
+LAST_SHARE = 0.06  # of the axis, at its right end: less than a label needs
 LABEL_RIGHT, LABEL_LEFT = 0.6, 0.4  # a label has room behind a bar that ends before, or before one
 
 
@@ -60,8 +62,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
+    """A label of the axis. `is_last`: there is no room for it behind its line."""
+
     x: str
     ns: int
+    is_last: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class Picture:
     @property
     def ticks(self) -> list[Tick]:
         axis = self.waterfall.axis
-        return [Tick(percent(axis.at(ns)), ns) for ns in axis.ticks()]
+        return [_tick(ns, axis.at(ns)) for ns in axis.ticks()]
 
     @property
     def folds(self) -> list[DrawnFold]:
@@ -185,6 +190,7 @@ class Picture:
             words += ["found"] if step["span_id"] in self.hits else []
         words += ["critical"] if is_critical else []
         words += ["background"] if row.is_background else []
+        words += ["parent"] if row.has_inside else []
         words += ["over"] if row.over_ns is not None else []
         return " ".join(words)
 
@@ -194,12 +200,18 @@ def percent(share: float) -> str:
     return f"{share * 100:.4f}".rstrip("0").rstrip(".") + "%"
 
 
+def _tick(ns: int, share: float) -> Tick:
+    return Tick(percent(share), ns, is_last=share > 1 - LAST_SHARE)
+
+
 def _id(row: Row, step: Document | None) -> str:
     if row.kind == RowKind.TURN:
         return f"turn-{row.turn}"
     if step is not None:
         return f"step-{step['span_id']}"
-    return f"{row.kind.value}-{row.run or row.turn}-{row.segment}-{row.part}"
+    if row.kind == RowKind.RUN:
+        return f"run-{row.run}"
+    return f"gap-{row.start_ns}"
 
 
 def _name(row: Row, step: Document | None, turn: Document | None) -> str:
@@ -207,7 +219,7 @@ def _name(row: Row, step: Document | None, turn: Document | None) -> str:
     if step is not None:
         return str(step["name"]) or str(KINDS[step["kind"]])
     if row.kind == RowKind.GAP and row.segment is not None:
-        return str(PARTS[row.part] if row.part is not None else SEGMENTS[row.segment])
+        return row.name or str(PARTS[row.part] if row.part is not None else SEGMENTS[row.segment])
     return str(turn["agent"]) if turn is not None else ""
 
 
@@ -225,8 +237,9 @@ def _label(blocks: Sequence[Block]) -> Label:
     """Behind the bar, before it, or on it: where there is room."""
     start = min(block.start for block in blocks)
     end = max(block.start + block.width for block in blocks)
+    is_hatched = any(block.part in HATCHED for block in blocks)
     if end <= LABEL_RIGHT:
         return Label(percent(end), "behind")
     if start >= LABEL_LEFT:
         return Label(percent(start), "before")
-    return Label(percent(start), "inside")
+    return Label(percent(start), "inside hatched" if is_hatched else "inside")
