@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from opentelemetry.trace import Tracer
 
-from tests.otlp import START_NS, gzipped, recorded, two_turns
+from tests.otlp import START_NS, chat, gzipped, recorded, two_turns
 from tracebudget.budget_file import BudgetFileError, read_budgets
 from tracebudget.core.budget import Budget
 
@@ -109,3 +110,47 @@ def test_a_budget_file_holds_budgets_for_one_app_or_for_all() -> None:
 def test_a_budget_file_says_what_is_wrong_with_it(text: str, said: str) -> None:
     with pytest.raises(BudgetFileError, match=said):
         read_budgets(text)
+
+
+# --- what the files say of each other -------------------------------------------------------------
+
+
+def unwatched(count: int, service: str) -> bytes:
+    """One call each of `count` requests whose first token nobody saw: 80 ms, 0.05 ms a token of
+    prompt, 8 ms a token of answer.
+    """
+
+    def act(tracer: Tracer) -> None:
+        for number in range(count):
+            read, written = 500 + 700 * (number % 9), 30 + 17 * (number % 7)
+            lasts = round((80 + 0.05 * read + 8 * (written - 1)) * MS)
+            start = START_NS + number * 10_000 * MS
+            facts = chat(0, read, written, "stop")
+            del facts["gen_ai.response.time_to_first_chunk"]
+            span = tracer.start_span("chat groq-3-lpx", attributes=facts, start_time=start)
+            span.end(start + lasts)
+
+    return recorded(act, service=service)
+
+
+def test_calls_that_nobody_watched_are_fitted_over_all_files(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """Twenty calls make a fit, whichever files they are in; another app's do not help."""
+    for name, count, service in (("a", 15, "shop"), ("b", 15, "shop"), ("c", 15, "other")):
+        (tmp_path / name).write_bytes(unwatched(count, service))
+    call_command("analyze", *(str(tmp_path / name) for name in "abc"), "--format", "json")
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    sources = {(d["app"], d["steps"][0]["ttft_source"]) for d in documents}
+    assert sources == {("shop", "inferred"), ("other", "unknown")}
+    shop = [d for d in documents if d["app"] == "shop"]
+    assert all(d["profile"]["calls"] == 30 for d in shop)
+    for document in shop:
+        (call,) = document["steps"]
+        truth = (80 + 0.05 * call["input_tokens"]) * MS
+        assert call["ttft_ns"] == pytest.approx(truth, rel=0.01)
+
+
+def test_one_trace_alone_is_not_fitted(capsys: Capture) -> None:
+    call_command("analyze", str(WORKED_EXAMPLE), "--format", "json")
+    assert json.loads(capsys.readouterr().out)["profile"] is None

@@ -12,7 +12,7 @@ from tracebudget.core.analysis import Analysis, analyze
 from tracebudget.core.app import App
 from tracebudget.core.budget import Budget
 from tracebudget.core.declared import NOTHING_DECLARED, Declared
-from tracebudget.core.fit import Profile
+from tracebudget.core.profile import Profile
 from tracebudget.core.report import Report, build_report
 from tracebudget.core.span import Span
 from tracebudget.core.tree import build_tree

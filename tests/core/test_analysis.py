@@ -28,7 +28,8 @@ from tests.core.reading import (
     step,
 )
 from tracebudget.core.analysis import analyze, iso_time
-from tracebudget.core.fit import CallFit, Profile
+from tracebudget.core.fit import CallFit
+from tracebudget.core.profile import Profile
 from tracebudget.core.span import KIND_CLIENT, Span
 from tracebudget.document import dumps
 
@@ -37,7 +38,7 @@ KEYS = [
     "schema", "trace_id", "project", "app", "name", "environment", "version", "session_id",
     "agents", "state", "state_reason", "started_at", "end_to_end_ns", "segments",
     "outside_turns_ns", "turns", "steps", "step_parents", "background_steps", "path", "io_names",
-    "findings", "triage", "budgets", "profile",
+    "ttft_intervals", "findings", "triage", "budgets", "profile",
 ]  # fmt: skip
 SEGMENTS = {
     "prefill": ["queue", "network", "engine_other"],
@@ -85,7 +86,12 @@ def test_the_worked_example_comes_out_exactly(
     document = document_of(example)
     investigated = document.pop("triage")
     assert {key: document.pop(key) for key in expected} == expected
-    assert document == {"step_parents": [None, 0, 0, 0, 0], "background_steps": [], "io_names": {}}
+    assert document == {
+        "step_parents": [None, 0, 0, 0, 0],
+        "background_steps": [],
+        "io_names": {},
+        "ttft_intervals": {},
+    }
     assert [(row["state"], row["why"]) for row in investigated] == [
         ("clear", None),
         ("clear", None),

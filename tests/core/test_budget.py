@@ -9,7 +9,8 @@ import pytest
 from tests.builders import Branch, agent, chat, http, ns, plain, server, tool, wait
 from tests.core.reading import analyzed, report_of
 from tracebudget.core.budget import METRICS, Budget, check_request, measure
-from tracebudget.core.fit import CallFit, Profile
+from tracebudget.core.fit import CallFit
+from tracebudget.core.profile import Profile
 
 Judged = tuple[int | None, str, str | None]
 

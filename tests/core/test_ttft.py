@@ -9,7 +9,8 @@ import pytest
 
 from tests.builders import Branch, agent, chat, http, plain, server
 from tests.core.reading import Document, analyzed, ms, notes, part, segments, step
-from tracebudget.core.fit import CallFit, Profile
+from tracebudget.core.fit import CallFit
+from tracebudget.core.profile import Profile
 
 FIRST_TOKEN = "First Token Stream Event"
 
@@ -79,7 +80,7 @@ def test_unknown_where_nothing_says() -> None:
     assert (call["ttft_ns"], call["ttft_source"], call["ttft_from"]) == (None, "unknown", None)
 
 
-FIT = Profile(fits={"m": CallFit(a_ns=0, b_ns=0, c_ns=2e6, count=40)})
+FIT = Profile(fits={"m": CallFit(a_ns=121e6, b_ns=0, c_ns=2e6, count=40)})
 
 
 def test_inferred_from_the_apps_other_calls() -> None:
@@ -87,6 +88,26 @@ def test_inferred_from_the_apps_other_calls() -> None:
     call = call_of(chat(0, 171, input=1000, output=26), profile=FIT)
     assert (ms(call["ttft_ns"]), call["ttft_source"], call["ttft_from"]) == (121, "inferred", "fit")
     assert call["tpot_ns"] is None  # for reading alone
+
+
+def test_an_inferred_figure_has_its_interval() -> None:
+    """Next to the steps, by span id: 15 % on both sides, and what was over may be prefill's."""
+    request = agent(0, 181, chat(0, 181, input=1000, output=26, id="call"), chat(0, 9, ttft=5))
+    document = analyzed(request, profile=FIT)
+    low, high = document["ttft_intervals"]["call"]
+    assert (round(low / 1e6), round(high / 1e6)) == (103, 149)
+    assert list(document["ttft_intervals"]) == ["call"]
+
+
+def test_an_estimate_counts_from_the_last_attempt() -> None:
+    """call |-- failed attempt 100 --|--- 121 ---|--- 50 ---|: the attempt before it is prefill."""
+    attempts = (http(0, 60, status=503), http(100, 271, status=200))
+    document = analyzed(
+        agent(0, 271, chat(0, 271, *attempts, input=1000, output=26, id="call")), profile=FIT
+    )
+    call = step(document, "call")
+    assert (ms(call["ttft_ns"]), call["ttft_source"]) == (121, "inferred")
+    assert segments(document)["prefill"] == 221
 
 
 @pytest.mark.parametrize(
@@ -103,7 +124,9 @@ def test_nothing_is_inferred(call: Branch) -> None:
 
 
 def test_an_estimate_stays_within_the_call() -> None:
-    assert 0 < call_of(chat(0, 10, output=26), profile=FIT)["ttft_ns"] <= 10_000_000
+    """A call that is over before its usual first token."""
+    call = call_of(chat(0, 110, output=2), profile=FIT)
+    assert 100_000_000 < call["ttft_ns"] <= 110_000_000
 
 
 def test_measured_and_reported_beat_inferred() -> None:

@@ -12,7 +12,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from ingest.otlp import PROTOBUF, read_export
 from tracebudget.core.analysis import Analysis, analyze
 from tracebudget.core.app import App
-from tracebudget.core.fit import Profile
+from tracebudget.core.profile import Profile
 from tracebudget.core.span import Span
 from tracebudget.demo import coding, nightly, support
 from tracebudget.demo.day import DEFAULT_SEED, calls_of, simulate

@@ -70,6 +70,7 @@ class Analysis:
             "background_steps": [i for i, node in enumerate(report.steps) if node.background],
             "path": [_path_slice(piece, turn, report) for piece, turn in report.path],
             "io_names": {p.node.id: p.node.span.name for p, _ in report.path if p.part == "io"},
+            "ttft_intervals": _ttft_intervals(report),
             "findings": [_finding(finding) for finding in self.findings],
             "triage": [_triage_step(step) for step in self.triage],
             "budgets": [_judgement(budget) for budget in self.budgets],
@@ -175,6 +176,15 @@ def _model_fields(node: Node) -> dict[str, Any]:
         "output_tokens": facts.tokens.output,
         "reasoning_tokens": facts.tokens.reasoning,
         "finish_reason": facts.finish_reason,
+    }
+
+
+def _ttft_intervals(report: Report) -> dict[str, list[int]]:
+    """By span id, the ns between which an inferred first token lies, as far as the fit can tell."""
+    return {
+        call.id: list(call.ttft.interval_ns)
+        for call in report.calls
+        if call.ttft.interval_ns is not None
     }
 
 

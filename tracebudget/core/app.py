@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tracebudget.core.budget import Budget
 from tracebudget.core.declared import NOTHING_DECLARED, Declared
-from tracebudget.core.fit import Profile
+from tracebudget.core.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)

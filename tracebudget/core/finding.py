@@ -105,10 +105,10 @@ class Case:
         own = slope(points)
         if own is not None and own > 0:
             return own
-        fits = self.report.profile.fits if self.report.profile is not None else {}
+        profile = self.report.profile
         models = sorted({call.facts.model or "" for call in self.report.calls})
-        told = (fits[model].b_ns for model in models if model in fits)
-        return next((b_ns for b_ns in told if b_ns > 0), None)
+        fits = (profile.fit_of(model) for model in models) if profile is not None else ()
+        return next((fit.b_ns for fit in fits if fit is not None and fit.b_ns > 0), None)
 
 
 Verdict = Iterable[Finding | Unknown]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from tracebudget.core import clock
 from tracebudget.core.calls import read_steps
 from tracebudget.core.critical_path import Hulls, Slice, critical_path
-from tracebudget.core.fit import Profile
+from tracebudget.core.profile import Profile
 from tracebudget.core.rehearsal import Rehearsals
 from tracebudget.core.run import Answers, Run, find_runs, innermost_runs, settle_ends
 from tracebudget.core.segment import CALMER, PARTS, TOOL_KINDS, Attribution, PathSlice, SegmentKind

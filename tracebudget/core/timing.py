@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tracebudget.core.fit import Profile
+from tracebudget.core.profile import Profile
 from tracebudget.core.span import KIND_CLIENT, STATUS_ERROR
 from tracebudget.core.step import HTTP_ERROR, ModelFacts, StepKind, span_http_status
 from tracebudget.core.tree import Node, Note, Tree
@@ -71,15 +71,22 @@ def _settled(node: Node, tree: Tree, profile: Profile | None) -> Ttft:
         return replace(reported, first_visible_ns=measured.first_visible_ns)
     if profile is None or node.step is None or node.step.is_error:
         return measured
-    estimate = profile.estimate(facts.model, facts.tokens, node.duration)
+    return _inferred(node, profile, measured)
+
+
+def _inferred(node: Node, profile: Profile, measured: Ttft) -> Ttft:
+    """By the fit, from the last attempt that the span shows."""
+    facts, offset = node.facts, _last_attempt_offset(node, node.facts)
+    estimate = profile.estimate(facts.model, facts.tokens, node.duration - offset)
     if estimate is None:
         return measured
     return Ttft(
-        estimate,
+        estimate.prefill_ns,
         TtftSource.INFERRED,
         where="fit",
-        split_ns=estimate,
+        split_ns=offset + estimate.prefill_ns,
         first_visible_ns=measured.first_visible_ns,
+        interval_ns=(estimate.low_ns, estimate.high_ns),
     )
 
 

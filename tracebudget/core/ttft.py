@@ -81,6 +81,7 @@ class Ttft:
     unit_guessed: bool = False
     split_ns: int | None = None
     first_visible_ns: int | None = None
+    interval_ns: tuple[int, int] | None = None  # of an inferred figure
 
 
 NO_TTFT = Ttft()

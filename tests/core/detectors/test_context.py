@@ -9,7 +9,8 @@ import pytest
 
 from tests.builders import Branch, agent, chat, ns, tool
 from tests.core.reading import analyzed, diagnoses, difference, found, ms, triage
-from tracebudget.core.fit import CallFit, Profile
+from tracebudget.core.fit import CallFit
+from tracebudget.core.profile import Profile
 
 DECODE = 100  # ms of every answer below
 PER_TOKEN = Profile(fits={"m": CallFit(0, 0.04e6, 0, 40)})  # 40 ms a thousand tokens

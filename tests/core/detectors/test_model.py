@@ -19,7 +19,8 @@ from tests.core.reading import (
     part,
     triage,
 )
-from tracebudget.core.fit import CallFit, Profile
+from tracebudget.core.fit import CallFit
+from tracebudget.core.profile import Profile
 
 # --- double_generation (T-3) ----------------------------------------------------------------------
 

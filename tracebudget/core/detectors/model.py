@@ -13,6 +13,7 @@ from tracebudget.core.budget import call_tpot_ns, known_ttft_ns
 from tracebudget.core.detectors.tool import failed, refused_arguments
 from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
 from tracebudget.core.gap import WORTH_NS
+from tracebudget.core.profile import is_short
 from tracebudget.core.replay import Change, saving_ns
 from tracebudget.core.run import Run, started_between
 from tracebudget.core.step import StepKind
@@ -33,7 +34,6 @@ STUTTER_FACTOR, STUTTER_GAPS = (
     20,
 )  # the source's own example is 20 ms that become 80; fewer gaps prove nothing
 KNOWN_SHARE = 0.5  # with TTFT known for fewer calls, nothing is said of model figures
-SHORT_INPUT, SHORT_OUTPUT = 500, 150  # tokens: a simple request
 CHUNK_EVENTS = (
     "gen_ai.content.completion.chunk",
     "llm.content.completion.chunk",
@@ -359,10 +359,7 @@ def oversized_model(case: Case) -> Iterator[Finding]:
     if profile is None or len(calls) != 1 or len(report.turns) != 1 or report.tools:
         return
     facts = calls[0].facts
-    short = (facts.tokens.input or SHORT_INPUT + 1) <= SHORT_INPUT and (
-        facts.tokens.output or SHORT_OUTPUT + 1
-    ) <= SHORT_OUTPUT
-    faster = profile.faster_model(facts.model) if short else None
+    faster = profile.faster_model(facts.model) if is_short(facts.tokens) else None
     if faster is not None:
         name, own_ns, other_ns = faster
         yield performance(

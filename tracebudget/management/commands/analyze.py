@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from ingest.errors import OtlpError
 from ingest.otlp import read_file
 from tracebudget.budget_file import ALL_APPS, BudgetFileError, read_budgets
 from tracebudget.core.analysis import analyze
-from tracebudget.core.app import App, Apps
+from tracebudget.core.app import App
 from tracebudget.core.budget import Budget
+from tracebudget.core.profile import Profile, SeenCall, build_profile, seen_calls
 from tracebudget.core.span import Span
 from tracebudget.document import dumps
 from tracebudget.summary import summary
@@ -23,14 +25,21 @@ from tracebudget.summary import summary
 UNREADABLE = 2  # exit status when a file could not be read
 
 
-class SameForAll(Mapping[str, App]):
-    """Budgets by app, and for every other app those that hold for all."""
+Traces = dict[str, list[Span]]  # by trace id, in the order of their first spans
 
-    def __init__(self, budgets: Mapping[str, tuple[Budget, ...]]) -> None:
+
+class SameForAll(Mapping[str, App]):
+    """Budgets by app, and for every other app those that hold for all; profiles by app."""
+
+    def __init__(
+        self, budgets: Mapping[str, tuple[Budget, ...]], profiles: Mapping[str, Profile]
+    ) -> None:
         self.budgets = budgets
+        self.profiles = profiles
 
     def __getitem__(self, app: str) -> App:
-        return App(budgets=self.budgets.get(ALL_APPS, ()) + self.budgets.get(app, ()))
+        budgets = self.budgets.get(ALL_APPS, ()) + self.budgets.get(app, ())
+        return App(budgets=budgets, profile=self.profiles.get(app))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.budgets)
@@ -49,18 +58,25 @@ class Command(BaseCommand):
         parser.add_argument("--budgets", type=Path, metavar="FILE", help="budgets, as YAML or JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        apps = SameForAll(_budgets(options["budgets"]))
-        unreadable = False
-        for file in options["files"]:
-            try:
-                for document in analyses(file, apps, self.stderr.write):
-                    as_json = options["format"] == "json"
-                    self.stdout.write(dumps(document).decode() if as_json else summary(document))
-            except (OtlpError, OSError) as error:
-                self.stderr.write(f"{file}: {error}")
-                unreadable = True
-        if unreadable:
+        budgets = _budgets(options["budgets"])
+        read = [(file, self._read(file)) for file in options["files"]]
+        files = [(file, traces) for file, traces in read if traces is not None]
+        apps = SameForAll(budgets, profiles_of(traces for _, traces in files))
+        as_json = options["format"] == "json"
+        for file, traces in files:
+            for spans in traces.values():
+                document = analyze(spans, apps=apps).document() | {"source": file}
+                self.stdout.write(dumps(document).decode() if as_json else summary(document))
+        if len(files) < len(read):
             sys.exit(UNREADABLE)
+
+    def _read(self, file: str) -> Traces | None:
+        """The traces of a file, None where it is unreadable; what it had refused is a warning."""
+        try:
+            return traces_in(file, self.stderr.write)
+        except (OtlpError, OSError) as error:
+            self.stderr.write(f"{file}: {error}")
+            return None
 
 
 def _budgets(path: Path | None) -> Mapping[str, tuple[Budget, ...]]:
@@ -72,16 +88,23 @@ def _budgets(path: Path | None) -> Mapping[str, tuple[Budget, ...]]:
         raise CommandError(f"{path}: {error}", returncode=UNREADABLE) from error
 
 
-def analyses(file: str, apps: Apps, warn: Any) -> Iterator[dict[str, Any]]:
-    """The analysis object of each trace in a file, in order of their first spans, with `source`.
-
-    Raises OtlpError or OSError where the file cannot be read; what was refused in it is a warning.
-    """
-    traces: dict[str, list[Span]] = {}
+def traces_in(file: str, warn: Any) -> Traces:
+    """Raises OtlpError or OSError where the file cannot be read."""
+    traces: Traces = {}
     for export in read_file(sys.stdin.buffer.read() if file == "-" else Path(file)):
         for span in export.spans:
             traces.setdefault(span.trace_id, []).append(span)
         if message := export.message():
             warn(f"{file}: {message}")
-    for spans in traces.values():
-        yield analyze(spans, apps=apps).document() | {"source": file}
+    return traces
+
+
+def profiles_of(files: Iterable[Traces]) -> dict[str, Profile]:
+    """What the requests of all files say of their apps: a first pass over them."""
+    seen: defaultdict[str, list[SeenCall]] = defaultdict(list)
+    for traces in files:
+        for spans in traces.values():
+            document = analyze(spans).document()
+            seen[document["app"]] += seen_calls(document)
+    profiles = {app: build_profile(calls) for app, calls in seen.items()}
+    return {app: profile for app, profile in profiles.items() if profile is not None}
