@@ -159,7 +159,8 @@ def join_calls(tree: Tree) -> None:
         elif kind == StepKind.SERVER_CALL:
             exposed[node] = _decide_server(node, below)
         elif kind in BARRIERS or node.parent is None:
-            _settle(_join_twins(below, tree))
+            if below:
+                _settle(_join_twins(below, tree))
         else:
             exposed[node] = below
     _settle(exposed.get(tree.root, ()))
@@ -181,6 +182,8 @@ def _decide(outer: Node, below: list[Node]) -> list[Node]:
     """Which of a candidate and those below it are the calls. Returns what stays visible to the span
     above.
     """
+    if not below:
+        return [outer]
     for server in filter(_is_server, below):
         outer.server = outer.server or server
     inner = [call for call in below if not _is_server(call)]

@@ -56,8 +56,14 @@ class Hulls:
         return _is_work(node) and self.below[node] is None and node not in self.holders
 
     def _joined(self, node: Node) -> Span | None:
-        hulls = [hull for child in node.children if (hull := self.own[child]) is not None]
-        return (min(h[0] for h in hulls), max(h[1] for h in hulls)) if hulls else None
+        start, end, found = 0, 0, False
+        for child in node.children:
+            hull = self.own[child]
+            if hull is not None:
+                start = hull[0] if not found or hull[0] < start else start
+                end = hull[1] if not found or hull[1] > end else end
+                found = True
+        return (start, end) if found else None
 
 
 def _is_work(node: Node) -> bool:
@@ -99,9 +105,9 @@ class Cover:
             self._admit(cursor)
             if self.open:
                 begin, node = -self.open[0][0], self.open[0][4]
-                piece = max(begin, start)
             else:
-                node, piece = None, max(start, self.pending[-1][1]) if self.pending else start
+                begin, node = self.pending[-1][1] if self.pending else start, None
+            piece = begin if begin > start else start
             yield piece, cursor, node
             cursor = piece
 

@@ -169,11 +169,16 @@ def find(
     found: list[Finding] = []
     steps: list[TriageStep] = []
     for step in STEPS:
-        verdicts = {code: list(rule(case)) for code, rule in _rules(step)}
-        found += _ordered(
-            item for verdict in verdicts.values() for item in verdict if isinstance(item, Finding)
-        )
-        steps.append(_triage_step(step, verdicts))
+        mine: list[Finding] = []
+        whys: list[str] = []
+        for rule in _rules(step):
+            for item in rule(case):
+                if isinstance(item, Finding):
+                    mine.append(item)
+                else:
+                    whys.append(item.why)
+        found += _ordered(mine)
+        steps.append(_triage_step(step, mine, whys))
         case.states[step] = steps[-1].state
     quality = sorted(map(_from_note, _merged(report.notes)), key=lambda f: f.code)
     return (*found, *quality), tuple(steps)
@@ -183,33 +188,28 @@ STEPS = (1, 2, 3, 4, 5, 6)
 
 
 @cache
-def _rules(step: int) -> tuple[tuple[str, Detector], ...]:
-    return tuple((code, rule) for code, (at, rule) in sorted(DETECTORS.items()) if at == step)
+def _rules(step: int) -> tuple[Detector, ...]:
+    return tuple(rule for _, (at, rule) in sorted(DETECTORS.items()) if at == step)
 
 
-def _ordered(found: Iterable[Finding]) -> list[Finding]:
+def _ordered(found: list[Finding]) -> list[Finding]:
     """The largest saving first."""
+    if not found[1:]:
+        return found
     return sorted(
         found,
         key=lambda f: (-(f.saving_ns or 0), f.code, -1 if f.turn is None else f.turn, f.span_ids),
     )
 
 
-def _triage_step(step: int, verdicts: dict[str, list[Finding | Unknown]]) -> TriageStep:
+def _triage_step(step: int, found: Sequence[Finding], whys: Sequence[str]) -> TriageStep:
     """Found beats unknown, unknown beats clear."""
-    codes = tuple(
-        code for code, verdict in verdicts.items() if any(isinstance(v, Finding) for v in verdict)
-    )
-    whys = [
-        item.why for verdict in verdicts.values() for item in verdict if isinstance(item, Unknown)
-    ]
-    if codes:
+    if found:
+        codes = tuple(dict.fromkeys(finding.code for finding in found))
         return TriageStep(step, State.FOUND, codes, None)
-    return (
-        TriageStep(step, State.UNKNOWN, (), whys[0])
-        if whys
-        else TriageStep(step, State.CLEAR, (), None)
-    )
+    if whys:
+        return TriageStep(step, State.UNKNOWN, (), whys[0])
+    return TriageStep(step, State.CLEAR, (), None)
 
 
 MAX_SPAN_IDS = 100  # of one data-quality finding; `count` says how many there were

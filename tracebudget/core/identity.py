@@ -12,6 +12,7 @@ from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
 from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node, Note, Tree
 
+SESSION_KEYS = frozenset(common.SESSION_KEYS)
 UNKNOWN_APP = "unknown"  # the root's sender gave no service.name
 
 
@@ -107,6 +108,8 @@ def _session(report: Report) -> str | None:
 
 def session_of(span: Span) -> str | None:
     """The conversation that a span belongs to, under the first key that names one."""
+    if SESSION_KEYS.isdisjoint(span.attributes):
+        return None
     for key in common.SESSION_KEYS:
         value = span.attributes.get(key)
         if value is not None and not is_redacted(value):

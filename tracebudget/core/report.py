@@ -344,9 +344,12 @@ def _nest(
 
 def union_ns(spans: Iterable[tuple[int, int]]) -> int:
     """The length of a union of intervals."""
+    ordered = sorted(spans)
+    if not ordered:
+        return 0
     total: int = 0
     at: int | None = None
-    for start, end in sorted(spans):
+    for start, end in ordered:
         begin = start if at is None else max(start, at)
         total += max(0, end - begin)
         at = end if at is None else max(at, end)

@@ -8,7 +8,7 @@ from tracebudget.core.profile import Profile
 from tracebudget.core.span import KIND_CLIENT, STATUS_ERROR
 from tracebudget.core.step import HTTP_ERROR, ModelFacts, StepKind, span_http_status
 from tracebudget.core.tree import Node, Note, Tree
-from tracebudget.core.ttft import Outline, Ttft, TtftSource, resolve_claims
+from tracebudget.core.ttft import NO_TTFT, Outline, Ttft, TtftSource, resolve_claims
 
 MS = 1_000_000
 WALL_GRACE_NS = (
@@ -43,28 +43,8 @@ def _with_engine(own: ModelFacts, server: Node) -> ModelFacts:
 
 def _settled(node: Node, tree: Tree, profile: Profile | None) -> Ttft:
     facts = node.facts
-    measured, refused = (
-        (Ttft(), [])
-        if node.server is node
-        else resolve_claims(
-            facts.ttft_claims,
-            Outline(
-                duration_ns=node.duration,
-                offset_ns=_last_attempt_offset(node, facts),
-                output_tokens=facts.tokens.output,
-                streamed=facts.streamed,
-                asks_for_tools=_asks_for_tools(node),
-            ),
-        )
-    )
-    for refusal in refused:
-        tree.notes.append(
-            Note(refusal.code, (node.id,), {"from": refusal.where, "value_ns": refusal.value_ns})
-        )
+    measured = _measured(node, tree) if facts.ttft_claims and node.server is not node else NO_TTFT
     if measured.ns is not None:
-        if measured.unit_guessed:
-            evidence = {"from": measured.where, "taken_as_ns": measured.ns}
-            tree.notes.append(Note("suspect_unit", (node.id,), evidence))
         return measured
     reported = _reported(node, tree)
     if reported is not None:
@@ -94,6 +74,26 @@ def _asks_for_tools(node: Node) -> bool:
     """Asked only where a claim depends on it: the answer may have to be searched."""
     matters = any(claim.is_end_before_tools for claim in node.facts.ttft_claims)
     return matters and node.step is not None and node.step.asks_for_tools() is True
+
+
+def _measured(node: Node, tree: Tree) -> Ttft:
+    """What the client's own claims come to. Notes those that cannot be true."""
+    facts = node.facts
+    outline = Outline(
+        duration_ns=node.duration,
+        offset_ns=_last_attempt_offset(node, facts),
+        output_tokens=facts.tokens.output,
+        streamed=facts.streamed,
+        asks_for_tools=_asks_for_tools(node),
+    )
+    measured, refused = resolve_claims(facts.ttft_claims, outline)
+    for refusal in refused:
+        evidence = {"from": refusal.where, "value_ns": refusal.value_ns}
+        tree.notes.append(Note(refusal.code, (node.id,), evidence))
+    if measured.unit_guessed:
+        evidence = {"from": measured.where, "taken_as_ns": measured.ns}
+        tree.notes.append(Note("suspect_unit", (node.id,), evidence))
+    return measured
 
 
 def _last_attempt_offset(node: Node, facts: ModelFacts) -> int:

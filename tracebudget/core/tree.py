@@ -338,7 +338,9 @@ def _mend_times(tree: Tree) -> None:
     """
     last: dict[Node, int] = {}  # the latest end at or below a node
     for node in reversed(tree.nodes):
-        below = max((last[child] for child in node.children), default=node.start)
+        below = node.start
+        for child in node.children:
+            below = max(below, last[child])
         if node.is_placeholder:
             node.start = min((child.start for child in node.children), default=node.start)
             node.end = max((child.end for child in node.children), default=node.end)
@@ -350,7 +352,7 @@ def _mend_times(tree: Tree) -> None:
                 Note("ends_before_start", (node.id,), {"by_ns": node.start - node.end})
             )
             node.end = node.start
-        last[node] = max(below, node.end)
+        last[node] = below if below > node.end else node.end
     early = [
         node.id
         for node in tree.nodes

@@ -342,7 +342,7 @@ def chunk_gaps(call: Node) -> list[int]:
     """Times between the chunks of a streamed answer, where the span has an event for each and none
     was dropped.
     """
-    if call.span.dropped_events:
+    if call.span.dropped_events or not call.span.events:
         return []
     times = sorted(
         event.time_ns for event in call.span.events if event.name.startswith(CHUNK_EVENTS)
