@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -125,7 +126,7 @@ def test_a_claim_does_not_read_the_table_of_traces(project: models.Project) -> N
     with connection.cursor() as cursor:
         cursor.execute(MANY_TRACES, [project.pk])
         cursor.execute("ANALYZE tracebudget_trace, tracebudget_due")
-        parameters = {"now": NOW, "lease": NOW, "traces": 50, "spans": 10_000}
+        parameters: dict[str, Any] = {"now": NOW, "lease": NOW, "traces": 50, "spans": 10_000}
         cursor.execute(f"EXPLAIN {queue.CLAIM}", parameters)
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "Scan using tracebudget_trace_pkey" in plan
