@@ -61,7 +61,9 @@ CLAIM = """
         ) AS first
     ), placed AS (
         SELECT trace_id, attempts,
-            sum(span_count) OVER (PARTITION BY lane ORDER BY due_at, trace_id) - span_count AS before
+            sum(span_count) OVER (
+                PARTITION BY lane ORDER BY due_at, trace_id
+            ) - span_count AS before
         FROM locked JOIN (
             SELECT id, span_count FROM tracebudget_trace
             WHERE id = ANY(ARRAY(SELECT trace_id FROM locked))
