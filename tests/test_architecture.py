@@ -40,19 +40,22 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "metrics": (),
     "sign_in": ("models",),
     "store": (*ROWS, "core"),
-    "queries": (*ROWS, "core", "document", "wording", "templatetags.duration"),
+    "answers": ("models",),
+    "queries": (*ROWS, "core", "document", "answers", "wording", "templatetags.duration"),
     # words
     "wording": ("core", "templatetags.duration"),
     "templatetags": ("core", "wording"),
     "templatetags.alerts": ("core", "models", "alerts.words", "templatetags.duration"),
+    "templatetags.release": ("core", "models", "answers", "release.words", "templatetags.duration"),
     "summary": ("core", "wording", "templatetags.duration"),
     "budget_file": ("core",),
     # use cases, and the shell around them
     "pipeline": ("store", "conclusions", "core", "metrics"),
+    "release": ("models", "core", "store", "queries", "wording", "templatetags.duration"),
     "tasks": ("pipeline", "store", "partition", "alerts.dispatch", "alerts.watch"),
     "alerts": (
         "models", "core", "wording", "templatetags.duration", "packing", "keys", "partition",
-        "metrics",
+        "metrics", "answers",
     ),
     "runtime": ("models", "keys", "partition", "sign_in", "celery"),
     # made-up traffic
@@ -65,11 +68,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "web": (
         "queries", "store", "core", "wording", "templatetags", "alerts.channel", "alerts.rule",
         "alerts.telling", "alerts.words", "models", "keys", "sign_in", "runtime.packages",
+        "answers", "release",
     ),
     "management": (
         "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "ingest.receipts",
         "pipeline", "store", "models", "keys", "partition", "sign_in", "runtime", "budget_file",
-        "summary", "demo", "document", "queries", "bench",
+        "summary", "demo", "document", "queries", "bench", "release",
     ),
     # what Django and Celery load by name
     "migrations": ("models", "partition"),

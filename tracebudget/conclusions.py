@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from tracebudget.core.subject import subject_of
 from tracebudget.core.ttft import TtftSource
 from tracebudget.document import dumps
 from tracebudget.packing import compress
@@ -110,9 +111,11 @@ def _breaches(document: Document) -> Iterator[Row]:
 
 def _findings(document: Document) -> Iterator[Row]:
     started_at = _moment(document["started_at"])
+    steps = {step["span_id"]: step for step in document["steps"]}
     for position, finding in enumerate(document["findings"]):
         same = {key: finding[key] for key in ("code", "kind", "severity", "turn", "saving_ns")}
-        yield {"position": position, "started_at": started_at} | same
+        subject = _cut(subject_of(finding, steps))
+        yield {"position": position, "started_at": started_at, "subject": subject} | same
 
 
 def _times(document: Document) -> Row:

@@ -411,6 +411,7 @@ class Finding(Concluded):
     code = models.TextField()
     kind = models.CharField(max_length=12)
     severity = models.CharField(max_length=8)
+    subject = models.TextField(default="", db_default="")  # what it is about: `core.subject`
     turn = models.IntegerField(null=True)
     saving_ns = models.BigIntegerField(null=True)
 
@@ -587,3 +588,65 @@ class DeliveryTry(models.Model):
     took_ms = models.IntegerField()
     is_success = models.BooleanField()
     answer = models.TextField()  # what the other side said, or why it could not be asked
+
+
+# --- declared: what should be so, and what people have answered -----------------------------------
+
+
+class GatewaySettings(models.Model):
+    """An app's gateway as its owner declares it: fields of `core.gateway.Gateway` by name."""
+
+    app = models.OneToOneField(App, models.CASCADE, related_name="gateway")
+    settings = models.JSONField()
+
+
+class ToolMark(models.Model):
+    """What the owner says of a tool, known by the name of its spans."""
+
+    app = models.ForeignKey(App, models.CASCADE, related_name="tool_marks")
+    tool = models.TextField()
+    is_read_only = models.BooleanField(default=False)  # its results may be cached
+    is_dependent = models.BooleanField(default=False)  # needs the result of the tool before it
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["app", "tool"], name="tool_marked_once")]
+
+
+class DeclarationChange(models.Model):
+    """Who declared what when. `what` is a setting, or `tool:` and a name; null means: nothing."""
+
+    app = models.ForeignKey(App, models.CASCADE, related_name="declaration_changes")
+    what = models.TextField()
+    old = models.TextField(null=True)
+    new = models.TextField(null=True)
+    changed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    changed_at = models.DateTimeField()
+
+
+class Verdict(models.TextChoices):
+    """What a team says to a finding."""
+
+    ACCEPTED = "accepted", "Accepted"
+    DEPENDENT = "dependent", "Dependent"
+    NOT_IDEMPOTENT = "not_idempotent", "Not idempotent"
+    WILL_NOT_FIX = "will_not_fix", "Will not fix"
+    OPEN = "open", "Open again"
+
+
+class FindingAnswer(models.Model):
+    """An answer to a finding, wherever in the app it shows itself. The latest one stands.
+
+    A finding is known by its code and its subject (`core.subject`); rows are never changed, so that
+    they are their own history.
+    """
+
+    app = models.ForeignKey(App, models.CASCADE, related_name="answers")
+    code = models.TextField()
+    subject = models.TextField()
+    verdict = models.CharField(max_length=20, choices=Verdict)
+    note = models.TextField()
+    answered_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    answered_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["app", "code", "subject", "-id"], name="answer_latest")]

@@ -16,6 +16,8 @@ PAGES = {
     "apps": ["shop"],
     "app": ["shop", "shop"],
     "budgets": ["shop", "shop"],
+    "declared": ["shop", "shop"],
+    "findings": ["shop", "shop"],
     "requests": ["shop"],
     "request": ["shop", TRACE],
     "request_rows": ["shop", TRACE],

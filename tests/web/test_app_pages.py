@@ -23,7 +23,7 @@ from tracebudget.queries.apps import Scope, app_report, app_rows
 from tracebudget.queries.traces import window
 
 APPS, APP = "/p/shop/", "/p/shop/apps/shop/"
-APPS_QUERIES, APP_QUERIES = 12, 16
+APPS_QUERIES, APP_QUERIES = 13, 17
 
 
 @pytest.fixture

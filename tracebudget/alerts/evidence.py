@@ -14,7 +14,7 @@ import orjson
 from django.db.models import Avg, Count, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
-from tracebudget import models
+from tracebudget import answers, models
 from tracebudget.alerts.windows import Seen
 from tracebudget.core.alerting import Rule
 from tracebudget.packing import decompress
@@ -40,7 +40,7 @@ class Offender:
 
 
 def gather(budget: models.Budget, seen: Seen, *, rule: Rule) -> Facts:
-    """How a budget stands, and what the requests of its window tell. Seven queries at most."""
+    """How a budget stands, and what the requests of its window tell. Nine queries at most."""
     offenders = _offenders(budget, seen.earliest)
     if not offenders:
         return {**_counts(budget, seen, rule), "requests": []}
@@ -53,7 +53,7 @@ def gather(budget: models.Budget, seen: Seen, *, rule: Rule) -> Facts:
         "typical": median_low(offender.value for offender in offenders),
         "segment": _segment(budget, offenders, seen.earliest),
         **_place(documents.get(worst[0].trace.pk), worst[0].span_id),
-        "finding": _finding(offenders, documents.values()),
+        "finding": _finding(budget.app, offenders, documents.values()),
         "requests": [_request(offender) for offender in worst],
     }
 
@@ -154,11 +154,12 @@ def _turn(document: Document, step: Document | None) -> Facts | None:
     return {key: turn[key] for key in ("index", "agent", "duration_ns")}
 
 
-def _finding(offenders: Sequence[Offender], documents: Any) -> Facts | None:
+def _finding(app: models.App, offenders: Sequence[Offender], documents: Any) -> Facts | None:
     """The finding that would give these requests the most time back, with its evidence in one of
-    them; without such, the most frequent one.
+    them; without such, the most frequent one. None that the team has answered.
     """
     rows = _rows_of(models.Finding, [offender.trace for offender in offenders])
+    rows = rows.exclude(answers.answered(answers.standing([app])))
     counted = rows.filter(kind="performance").values("code")
     counted = counted.annotate(
         requests=Count("trace", distinct=True),

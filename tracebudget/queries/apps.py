@@ -30,7 +30,7 @@ from django.db.models import (
 )
 from django.db.models.expressions import Combinable
 
-from tracebudget import models, partition
+from tracebudget import answers, models, partition
 from tracebudget.core.ttft import TtftSource
 from tracebudget.queries.traces import Window
 
@@ -190,7 +190,7 @@ class _Figures(NamedTuple):
 
 
 def app_rows(scope: Scope) -> list[AppRow]:
-    """Every app of the project, those that miss an objective first. Eight queries."""
+    """Every app of the project, those that miss an objective first. Ten queries."""
     totals = _by_app(scope.traces(), _totals())
     figures = _Figures(
         totals=totals,
@@ -258,8 +258,15 @@ def _ttft_by_app(scope: Scope) -> dict[int, Percentiles]:
     return {app: _percentiles(row["ttft"], row["known"], row["calls"]) for app, row in rows.items()}
 
 
+def open_findings(scope: Scope) -> QuerySet[Any]:
+    """Rows of findings that nobody has answered. One query for the answers."""
+    mine = models.App.objects.filter(project=scope.project)
+    apps = mine if scope.app is None else [scope.app]
+    return scope.rows(models.Finding).exclude(answers.answered(answers.standing(apps)))
+
+
 def _worst_by_app(scope: Scope) -> dict[int, WorstFinding]:
-    costly = scope.rows(models.Finding).filter(kind="performance", saving_ns__gt=0).order_by()
+    costly = open_findings(scope).filter(kind="performance", saving_ns__gt=0).order_by()
     rows = costly.values("app", "code").annotate(
         requests=Count("trace", distinct=True), saving=Sum("saving_ns")
     )
@@ -391,7 +398,7 @@ class AppReport:
 
 
 def app_report(scope: Scope, *, now: datetime) -> AppReport:
-    """One app over a window. Ten queries."""
+    """One app over a window. Eleven queries."""
     total = scope.traces().order_by().aggregate(**_totals(), **_metric_percentiles())
     return AppReport(
         requests=total["requests"],
@@ -564,9 +571,9 @@ def _model_rows(scope: Scope) -> list[ModelRow]:
 
 
 def _finding_rows(scope: Scope) -> list[FindingRow]:
-    """By time lost. Data quality comes last: it loses trust, not time."""
+    """By time lost, without answered ones. Data quality comes last: it loses trust, not time."""
     rows = (
-        scope.rows(models.Finding)
+        open_findings(scope)
         .order_by()
         .values("code", "kind")
         .annotate(requests=Count("trace", distinct=True), saving=Sum("saving_ns"))

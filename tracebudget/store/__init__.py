@@ -7,12 +7,13 @@ lost message, a dead worker or spans that arrive in between cost time, never a r
 (docs/decisions/0002).
 """
 
+from tracebudget.store.apps import Mark, declared_of, gateway_of, load_apps, marks_of
 from tracebudget.store.arrival import store_spans
+from tracebudget.store.declaration import mark_tools, save_gateway
 from tracebudget.store.queue import (
     Claim,
     claim_due,
     judge_again,
-    load_apps,
     load_batches,
     note_attempt,
     unpack_batches,
@@ -24,16 +25,22 @@ __all__ = [
     "Analyzed",
     "Claim",
     "Failed",
+    "Mark",
     "PruneError",
     "Pruned",
     "claim_due",
+    "declared_of",
+    "gateway_of",
     "judge_again",
     "load_apps",
     "load_batches",
+    "mark_tools",
+    "marks_of",
     "note_attempt",
     "prune",
     "save_analyses",
     "save_failures",
+    "save_gateway",
     "store_spans",
     "unpack_batches",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
@@ -12,8 +11,6 @@ from django.conf import settings
 from django.db import connection
 
 from tracebudget import models
-from tracebudget.core.app import App
-from tracebudget.core.budget import Budget
 from tracebudget.core.span import Span
 from tracebudget.packing import decompress, unpack_spans
 from tracebudget.store.arrival import lane_of
@@ -154,13 +151,3 @@ def load_batches(claims: Sequence[Claim]) -> dict[int, list[bytes]]:
 
 def unpack_batches(payloads: Iterable[bytes]) -> list[Span]:
     return [span for payload in payloads for span in unpack_spans(decompress(payload))]
-
-
-def load_apps(project_ids: Iterable[int]) -> dict[int, dict[str, App]]:
-    """What the core has to know of the apps of some projects, by project and name."""
-    promised = models.App.objects.filter(project__in=set(project_ids), budgets__isnull=False)
-    apps: defaultdict[int, dict[str, App]] = defaultdict(dict)
-    for app in promised.distinct().prefetch_related("budgets"):
-        budgets = [Budget(b.metric, b.limit, float(b.objective)) for b in app.budgets.all()]
-        apps[app.project_id][app.name] = App(budgets=tuple(budgets))
-    return apps

@@ -30,12 +30,15 @@ IS_KEPT = """
         SELECT project_id, unnest(evidence) FROM tracebudget_alert
     ))
 """
-# Nothing was sent, promised or watched under its name.
+# What people made of an app keeps it, whether it still runs or not.
+MADE_BY_PEOPLE = ("budget", "alertrule", "channel", "gatewaysettings", "toolmark", "findinganswer")
+IS_UNTOUCHED = " AND ".join(
+    f"NOT EXISTS (SELECT FROM tracebudget_{table} WHERE app_id = app.id)"
+    for table in MADE_BY_PEOPLE
+)
+# Nothing is sent under its name any more, and nobody has made anything of it.
 IS_ABANDONED = f"""
-    app.created_at < %(cutoff)s
-    AND NOT EXISTS (SELECT FROM tracebudget_budget WHERE app_id = app.id)
-    AND NOT EXISTS (SELECT FROM tracebudget_alertrule WHERE app_id = app.id)
-    AND NOT EXISTS (SELECT FROM tracebudget_channel WHERE app_id = app.id)
+    app.created_at < %(cutoff)s AND {IS_UNTOUCHED}
     AND NOT EXISTS (
         SELECT FROM tracebudget_trace AS trace
         WHERE trace.app_id = app.id AND (trace.day >= %(cutoff)s OR {IS_KEPT})

@@ -2,7 +2,7 @@
 
 from django.urls import include, path, register_converter
 
-from tracebudget.web import alerts, api, sign_in, views
+from tracebudget.web import alerts, api, declared, findings, sign_in, views
 from tracebudget.web.converters import SpanId, TraceId
 from tracebudget.web.status import status_page
 
@@ -13,6 +13,10 @@ project_pages = [
     path("", views.apps_page, name="apps"),
     path("apps/<slug:app>/", views.app_page, name="app"),
     path("apps/<slug:app>/budgets/", views.budgets_page, name="budgets"),
+    path("apps/<slug:app>/declared/", declared.declared_page, name="declared"),
+    path("apps/<slug:app>/declared/tools/", declared.mark_tools, name="mark_tools"),
+    path("apps/<slug:app>/findings/", findings.findings_page, name="findings"),
+    path("apps/<slug:app>/findings/answer/", findings.answer, name="answer_finding"),
     path("apps/<slug:app>/alerts/", alerts.app_alerts_page, name="app_alerts"),
     path("alerts/", alerts.alerts_page, name="alerts"),
     path("alerts/<int:alert>/", alerts.alert_page, name="alert"),
