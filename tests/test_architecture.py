@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "runtime": ("models", "keys", "partition", "sign_in", "celery"),
     # made-up traffic
-    "demo": ("core.span", "core.budget", "core.declared"),
+    "demo": ("core.span", "core.budget", "core.gateway"),
     "demo.project": ("demo", "models", "keys"),
     # made-up load, measured
     "bench": ("runtime", "store.arrival", "ingest.otlp"),

@@ -12,6 +12,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from ingest.otlp import PROTOBUF, read_export
 from tracebudget.core.analysis import Analysis, analyze
 from tracebudget.core.app import App
+from tracebudget.core.gateway import declared_by
 from tracebudget.core.profile import Profile
 from tracebudget.core.span import Span
 from tracebudget.demo import coding, nightly, support
@@ -53,7 +54,11 @@ def day() -> list[Seen]:
 def see_day(seed: int) -> list[Seen]:
     requests, writer = simulate(NOW_NS, seed), SpanWriter(seed)
     apps = {
-        app.APP: App(app.BUDGETS, app.DECLARED, profile_of(app.APP, requests))
+        app.APP: App(
+            app.BUDGETS,
+            declared_by(app.GATEWAY, read_only=app.READ_ONLY),
+            profile_of(app.APP, requests),
+        )
         for app in (support, coding, nightly)
     }
     days = []

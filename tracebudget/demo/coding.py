@@ -7,7 +7,7 @@ from __future__ import annotations
 from random import Random
 
 from tracebudget.core.budget import Budget
-from tracebudget.core.declared import Declared
+from tracebudget.core.gateway import Gateway
 from tracebudget.demo.agent import Agent
 from tracebudget.demo.inference import Inference, Model
 from tracebudget.demo.prompt import Prompt
@@ -22,10 +22,8 @@ BUDGETS = (
     Budget("turns", 10),
     Budget("ttft", 4 * SECOND),
 )
-DECLARED = Declared(
-    tool_timeout_ns=60 * SECOND,
-    read_only=frozenset({"read_file", "search_code", "fetch_page"}),
-)
+GATEWAY = Gateway(model="nimbus-2-pro", stream=True, timeout_ms=60_000, prefix_cache=True)
+READ_ONLY = frozenset({"read_file", "search_code", "fetch_page"})
 
 MODEL = Model("nimbus-2-pro", 250 * MS, 80_000, 14 * MS)
 

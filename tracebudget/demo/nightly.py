@@ -7,7 +7,7 @@ from __future__ import annotations
 from random import Random
 
 from tracebudget.core.budget import Budget
-from tracebudget.core.declared import Declared
+from tracebudget.core.gateway import Gateway
 from tracebudget.demo.agent import Agent, Visit
 from tracebudget.demo.inference import Inference, Model
 from tracebudget.demo.prompt import Prompt
@@ -20,7 +20,8 @@ MS, SECOND = 1_000_000, 1_000_000_000
 APP, RELEASE = "nightly-batch", "2026.11"
 WORKERS = 3
 BUDGETS = (Budget("end_to_end", 30 * SECOND, 90.0), Budget("tpot", 20 * MS, 90.0))
-DECLARED = Declared(tool_timeout_ns=20 * SECOND)
+GATEWAY = Gateway(model="orbit-30b", timeout_ms=20_000)
+READ_ONLY: frozenset[str] = frozenset()
 
 MODEL = Model("orbit-30b", 70 * MS, 55_000, 8 * MS)
 HANDOFF_NS = 18 * MS

@@ -6,6 +6,8 @@ content is kept in full: there is nothing in it to hide.
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -14,7 +16,7 @@ from tracebudget import keys, models
 from tracebudget.demo import coding, nightly, support
 
 SLUG, NAME = "demo", "Demo"
-BUDGETS = {app.APP: app.BUDGETS for app in (support, coding, nightly)}
+APPS = (support, coding, nightly)
 
 
 class DemoExistsError(Exception):
@@ -22,7 +24,8 @@ class DemoExistsError(Exception):
 
 
 def create() -> tuple[models.Project, str]:
-    """Make the project with its apps and their budgets. Returns it with an ingest key's secret.
+    """Make the project, its apps, what they promise and declare. Returns it with an ingest key's
+    secret.
 
     Whoever owns a project becomes an owner of this one. Raises DemoExistsError.
     """
@@ -34,17 +37,21 @@ def create() -> tuple[models.Project, str]:
             raise DemoExistsError
         for owner in User.objects.filter(memberships__role=models.Role.OWNER).distinct():
             models.Membership.objects.create(project=project, user=owner, role=models.Role.OWNER)
-        for name in BUDGETS:
-            _create_app(project, name)
+        for app in APPS:
+            _create_app(project, app)
         _, secret = keys.create_key(project, "manage.py demo", models.IngestKey)
     return project, secret
 
 
-def _create_app(project: models.Project, name: str) -> None:
-    app = models.App.objects.create(project=project, name=name, slug=name)
+def _create_app(project: models.Project, made: ModuleType) -> None:
+    app = models.App.objects.create(project=project, name=made.APP, slug=made.APP)
     models.Budget.objects.bulk_create(
         models.Budget(app=app, metric=b.metric, limit=b.limit, objective=b.objective)
-        for b in BUDGETS[name]
+        for b in made.BUDGETS
+    )
+    models.GatewaySettings.objects.create(app=app, settings=made.GATEWAY.settings())
+    models.ToolMark.objects.bulk_create(
+        models.ToolMark(app=app, tool=tool, is_read_only=True) for tool in sorted(made.READ_ONLY)
     )
 
 

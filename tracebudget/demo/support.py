@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 
 from tracebudget.core.budget import Budget
-from tracebudget.core.declared import Declared
+from tracebudget.core.gateway import Gateway
 from tracebudget.demo.agent import Agent, Visit
 from tracebudget.demo.inference import Inference, Model
 from tracebudget.demo.prompt import Prompt
@@ -29,11 +29,17 @@ BUDGETS = (
     Budget("tpot", 30 * MS, 99.0),
     Budget("framework", 400 * MS, 99.0),
 )
-DECLARED = Declared(
+GATEWAY = Gateway(
+    temperature=0.0,
+    stream=True,
+    parallel=True,
     max_parallel=4,
-    tool_timeout_ns=3 * SECOND,
-    read_only=frozenset({"search_order", "customer_profile", "track_parcel", "search_catalog"}),
+    timeout_ms=3_000,
+    retry=1,
+    tool_result_ttl_seconds=60,
+    prefix_cache=True,
 )
+READ_ONLY = frozenset({"search_order", "customer_profile", "track_parcel", "search_catalog"})
 
 LARGE = Model("orbit-30b", 70 * MS, 55_000, 8 * MS)
 SMALL = Model("orbit-4b", 38 * MS, 14_000, 4_500_000)
