@@ -57,6 +57,7 @@ BEDROCK = {"toolUse": {"toolUseId": "c1", "name": "search", "input": PARSED}}
 LANGCHAIN = {"type": "tool_call", "id": "c1", "name": "search", "args": PARSED}
 AI_SDK = {"toolCallId": "c1", "toolName": "search", "input": ARGUMENTS}
 AI_SDK_4 = {"toolCallType": "function", "toolCallId": "c1", "toolName": "search", "args": ARGUMENTS}
+GENKIT = {"toolRequest": {"name": "search", "ref": "c1", "input": PARSED}}
 HAYSTACK = {"tool_call": {"id": "c1", "tool_name": "search", "arguments": PARSED}}
 
 
@@ -119,6 +120,25 @@ ANSWERS: dict[str, tuple[dict[str, Any], list[Event]]] = {
     ),
     "Anthropic messages": (
         {**OPENINFERENCE, "output.value": json.dumps({"type": "message", "content": [ANTHROPIC]})},
+        [],
+    ),
+    "Genkit": (
+        {
+            "genkit:metadata:subtype": "model",
+            "genkit:output": json.dumps({"message": {"role": "model", "content": [GENKIT]}}),
+        },
+        [],
+    ),
+    "events that end with the assistant": (
+        {
+            **GEN_AI,
+            "events": json.dumps(
+                [
+                    {"event.name": "gen_ai.user.message", "content": "hello"},
+                    {"event.name": "gen_ai.assistant.message", **OPENAI},
+                ]
+            ),
+        },
         [],
     ),
     "Gemini": (

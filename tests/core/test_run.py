@@ -190,6 +190,14 @@ def test_tools_that_a_call_did_not_ask_for_cut_nothing() -> None:
     assert ms(step(document, "call")["duration_ns"]) == 600
 
 
+def test_a_tool_under_its_frameworks_own_id_is_known_by_its_name() -> None:
+    """A tool that failed may carry the id of the framework's run; another name is another tool."""
+    failed = tool(200, 590, call_id="run-7", error="TimeoutError")
+    assert ms(step(held_open(600, failed), "call")["duration_ns"]) == 200
+    stranger = tool(200, 590, call_id="run-7", name="lookup")
+    assert ms(step(held_open(600, stranger), "call")["duration_ns"]) == 600
+
+
 def test_a_tool_that_outlasts_the_call_is_no_tool_inside_it() -> None:
     document = held_open(600, tool(200, 700, call_id="c1"))
     assert ms(step(document, "call")["duration_ns"]) == 600

@@ -249,8 +249,7 @@ def _prompt_texts(span: Span, place: Candidate) -> list[str]:
     if place.source == "attr":
         return _told_messages(span.attributes[place.key])
     if place.source == "event_list":
-        asked = [event for event in _events(span, place) if not _is_choice(event)]
-        return [canonical(event) for event in asked]
+        return [canonical(event) for event in _conversation(span, place)[0]]
     if place.key:
         events = [e for e in span.events if e.name == place.event and place.key in e.attributes]
         return _told_messages(events[-1].attributes[place.key]) if events else []
@@ -268,8 +267,16 @@ def _events(span: Span, place: Candidate) -> list[Any]:
     return [event for event in value if type(event) is dict] if type(value) is list else []
 
 
-def _is_choice(event: Mapping[str, Any]) -> bool:
-    return event.get("event.name") == "gen_ai.choice"
+def _conversation(span: Span, place: Candidate) -> tuple[list[Any], list[Any]]:
+    """What was asked and what was answered: choices, else what the assistant said last."""
+    events = _events(span, place)
+    answered = [event for event in events if event.get("event.name") == "gen_ai.choice"]
+    if answered:
+        return [event for event in events if event not in answered], answered
+    end = len(events)
+    while end and events[end - 1].get("event.name") == "gen_ai.assistant.message":
+        end -= 1
+    return events[:end], events[end:]
 
 
 def _told_messages(value: Any) -> list[str]:
@@ -386,7 +393,7 @@ def _answers(span: Span, place: Candidate) -> Iterator[Any]:
         if isinstance(value, str) and value:
             yield python_literal(value) if _may_ask(value) else None
     elif place.source == "event_list":
-        yield from filter(_is_choice, _events(span, place))
+        yield from _conversation(span, place)[1]
     else:
         yield from _answer_events(span, place)
 
@@ -451,9 +458,11 @@ def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | N
         or node.get("functionCall")
         or node.get("function_call")
         or node.get("toolUse")
+        or node.get("toolRequest")
     )
     if type(inner) is dict:
-        node, call_id = inner, call_id or _text(inner.get("id")) or _text(inner.get("toolUseId"))
+        ids = (call_id, *(_text(inner.get(key)) for key in INNER_IDS))
+        node, call_id = inner, next(filter(None, ids), None)
     name = next((name for key in TOOL_NAMES if (name := _text(node.get(key)))), None)
     key = next((key for key in ("arguments", "args", "input") if key in node), None)
     kind = node.get("type")
@@ -467,7 +476,10 @@ def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | N
 
 
 TOOL_NAMES = ("name", "toolName", "tool_name")
-TOLD_BY = frozenset({*TOOL_NAMES, "function", "functionCall", "function_call", "toolUse"})
+TOLD_BY = frozenset(
+    {*TOOL_NAMES, "function", "functionCall", "function_call", "toolUse", "toolRequest"}
+)
+INNER_IDS = ("id", "toolUseId", "ref")
 REQUEST_TYPES = frozenset(
     {
         "function",

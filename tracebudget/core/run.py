@@ -140,13 +140,13 @@ class Answers:
 
     def asked_in_vain(self, call: Node) -> bool:
         """The answer asked for tools, and for none in a form that parses. What does not parse may
-        be left out: then it holds none, while other answers hold theirs.
+        be left out: then it holds none, or is not there, while other answers hold theirs.
         """
         step = call.step
         if step is None or step.asks_in_vain():
             return step is not None
         requests = step.content.tool_requests if step.content is not None else None
-        return requests == () and step.asks_for_tools() is True and step.dialect in self.telling
+        return not requests and step.asks_for_tools() is True and step.dialect in self.telling
 
 
 # --- where calls really end ---------------------------------------------------------------------
@@ -232,15 +232,18 @@ def _cut_at_tools(call: Node, following: Node | None, run: Run, tree: Tree) -> N
 
 def _encloses(call: Node, tool: Node, following: Node | None) -> bool:
     """The whole tool, begun inside the call, lies in it, and the call asked for it: by its id, else
-    by standing before the next call.
+    by standing before the next call. A failed tool may carry its framework's id: its name tells.
     """
     if tool.end > call.end + MS or call.step is None or tool.step is None:
         return False
     if call.step.asks_for_tools() is False:
         return False
-    asked = {request.call_id for request in call.step.tool_requests if request.call_id}
-    if asked and tool.step.call_id is not None:
-        return tool.step.call_id in asked
+    asked = {r.call_id: r.name for r in call.step.tool_requests if r.call_id}
+    if tool.step.call_id in asked:
+        return True
+    is_named = tool.step.is_error and tool.step.name in asked.values()
+    if asked and tool.step.call_id is not None and not is_named:
+        return False
     return following is None or tool.start < following.start
 
 

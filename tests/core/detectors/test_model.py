@@ -213,6 +213,24 @@ def test_an_error_that_blames_the_arguments(
     assert (found("malformed_tool_arguments", request_) is not None) is fires
 
 
+def test_a_tool_that_was_over_at_once_on_arguments_that_are_no_json() -> None:
+    """Its span says OK, its result is an error's text. One that worked is believed."""
+    assert found("malformed_tool_arguments", asked_anew(refused(arguments=BROKEN), tail=30))
+    worked = tool(100, 200, name="weather", call_id="c1", arguments=BROKEN)
+    assert found("malformed_tool_arguments", asked_anew(worked, tail=100)) is None
+
+
+def test_an_answer_that_asked_and_is_not_there() -> None:
+    """Its finish reason says that it asked; another answer of the emitter holds what it asked."""
+    first = chat(0, 100, finish="tool_calls", id="first")
+    again = chat(110, 200, asks={"c2": "weather"}, id="again")
+    ran = tool(200, 300, name="weather", call_id="c2")
+    request_ = agent(0, 400, first, again, ran, chat(300, 400))
+    finding = found("malformed_tool_arguments", request_)
+    assert finding is not None
+    assert finding["span_ids"] == ["first", "again"]
+
+
 @pytest.mark.parametrize(
     "finish", ["MALFORMED_FUNCTION_CALL", "malformed_tool_call", "unexpected_tool_call"]
 )

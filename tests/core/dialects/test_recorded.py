@@ -148,6 +148,18 @@ RECORDINGS = [
         cached=True,
         model_ms=1350,
     ),
+    Recording("genkit", "genkit", streamed=None, cached=True, provider=None),
+    Recording("openai-traceai", "traceai", "event:First Token Stream Event", bound=True),
+    Recording(
+        "openai-agents-logfire",
+        "logfire_openai_agents",
+        streamed=None,
+        cached=True,
+        model_ms=1230,
+    ),
+    Recording(  # its figure is that of `response.created`
+        "openai-agents-genai", "otel_python_openai_responses"
+    ),
 ]
 
 every = pytest.mark.parametrize("recording", RECORDINGS, ids=str)

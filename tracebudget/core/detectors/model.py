@@ -135,7 +135,7 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
         after = max(index + 1, bisect_left(starts, first.end))
         second = next_in_run.get(first) or (calls[after] if after < len(calls) else None)
         between = _tools_between(case, first, second) if second is not None else []
-        if first.step is None or second is None or not all(map(failed, between)):
+        if first.step is None or second is None or not all(map(_came_to_nothing, between)):
             continue
         bad = [tool for tool in between if refused_arguments(tool)]
         unparsed = [request for request in first.step.tool_requests if not request.parsed]
@@ -158,6 +158,11 @@ def _tools_between(case: Case, first: Node, second: Node) -> Sequence[Node]:
     """The tools of the first call's turn that started before the second call."""
     turn = case.report.turn_of[first]
     return started_between(turn.tools, first.start, second.start) if turn is not None else []
+
+
+def _came_to_nothing(tool: Node) -> bool:
+    """The tool failed, in a word or in fact: it was over at once, on arguments that are no JSON."""
+    return failed(tool) or refused_arguments(tool)
 
 
 # --- again --------------------------------------------------------------------------------------
