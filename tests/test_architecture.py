@@ -39,9 +39,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "keys": ("models",),
     "metrics": (),
     "sign_in": ("models",),
-    "store": (*ROWS, "core"),
+    "sketch": (),
+    "series": ("core", "sketch"),
+    "store": (*ROWS, "core", "series", "sketch"),
     "answers": ("models",),
-    "queries": (*ROWS, "core", "document", "answers", "wording", "templatetags.duration"),
+    "queries": (*ROWS, "core", "series", "document", "answers", "wording", "templatetags.duration"),
     # words
     "wording": ("core", "templatetags.duration"),
     "templatetags": ("core", "wording"),

@@ -75,6 +75,11 @@ def _summary(document: Document) -> Row:
         "finding_codes": _names(finding["code"] for finding in findings),
         "breached": _names(budget["metric"] for budget in _judged(document, "over")),
         "unjudged": _names(budget["metric"] for budget in _judged(document, "unknown")),
+        "unknown_steps": [
+            f"{step['step']} {step['why']}"
+            for step in document["triage"]
+            if step["state"] == "unknown"
+        ],
         "model_call_count": len(calls),
         "tool_call_count": len(tools),
         "saving_ns": _max(finding["saving_ns"] for finding in findings),
@@ -83,10 +88,40 @@ def _summary(document: Document) -> Row:
 
 def _model_calls(document: Document) -> Iterator[Row]:
     same = ("model", "provider", "streamed", "ttft_ns", "ttft_source", "queue_ns", "tpot_ns")
-    counts = ("input_tokens", "cached_input_tokens", "output_tokens")
+    counts = ("input_tokens", "cached_input_tokens", "output_tokens", "ttft_is_bound")
+    added = _tool_results(document)
     for row, step in _step_rows(document, "model_call"):
         row |= {column: step[column] for column in same + counts}
-        yield row | {"model": _name(step["model"]), "provider": _name(step["provider"])}
+        row |= {"model": _name(step["model"]), "provider": _name(step["provider"])}
+        yield row | {"tool_result_tokens": added.get(step["span_id"])}
+
+
+def _tool_results(document: Document) -> dict[str, int]:
+    """By the span id of a turn's first good call: how much longer its prompt is than that of the
+    turn before with its answer, where tools ran between.
+    """
+    openers, with_tools = (
+        _openers(document),
+        {step["turn"] for step in document["steps"] if step["kind"] == "tool_call"},
+    )
+    added: dict[str, int] = {}
+    last: dict[str, Document] = {}  # by run
+    for turn in document["turns"]:
+        before, call = last.get(turn["agent_span_id"]), openers.get(turn["index"])
+        if call is not None:
+            last[turn["agent_span_id"]] = call
+        if before is None or call is None or before["turn"] not in with_tools:
+            continue
+        read, told = call["input_tokens"], (before["input_tokens"], before["output_tokens"])
+        if read is not None and None not in told:
+            added[call["span_id"]] = max(0, read - sum(told))
+    return added
+
+
+def _openers(document: Document) -> dict[int, Document]:
+    """The first good call of each turn, by the turn's index."""
+    calls = [step for step in _of_kind(document["steps"], "model_call") if step["status"] == "ok"]
+    return {call["turn"]: call for call in reversed(calls) if call["turn"] is not None}
 
 
 def _tool_calls(document: Document) -> Iterator[Row]:
@@ -96,9 +131,22 @@ def _tool_calls(document: Document) -> Iterator[Row]:
         if finding["code"] == "tool_timeout"
         for span_id in finding["span_ids"]
     }
+    failed_before = dict(_retries(document["findings"]))
+    attempts: dict[str, int] = {}
     for row, step in _step_rows(document, "tool_call"):
-        is_timeout = step["span_id"] in timeouts or "timeout" in (step["error_type"] or "").lower()
-        yield row | {"name": _cut(step["name"]), "is_timeout": is_timeout}
+        span_id = step["span_id"]
+        is_timeout = span_id in timeouts or "timeout" in (step["error_type"] or "").lower()
+        attempts[span_id] = attempts.get(failed_before.get(span_id, ""), -1) + 1
+        own = {"is_timeout": is_timeout, "attempt": attempts[span_id]}
+        yield row | {"name": _cut(step["name"])} | own
+
+
+def _retries(findings: Iterable[Document]) -> Iterator[tuple[str, str]]:
+    """Each tool call that was a retry, with the failed one before it."""
+    for finding in findings:
+        if finding["code"] == "tool_retry":
+            failed, again = finding["span_ids"]
+            yield again, failed
 
 
 def _breaches(document: Document) -> Iterator[Row]:

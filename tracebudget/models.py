@@ -212,6 +212,8 @@ class Trace(models.Model):
     finding_codes = ArrayField(models.TextField(), null=True)
     breached = ArrayField(models.TextField(), null=True)  # metrics over their limit
     unjudged = ArrayField(models.TextField(), null=True)  # metrics with a limit and no figure
+    # Steps of the investigation that could not be told, each with the reason: "4 ttft_unknown".
+    unknown_steps = ArrayField(models.TextField(), null=True)
     end_to_end_ns = models.BigIntegerField(null=True)
     prefill_ns = models.BigIntegerField(null=True)
     decode_ns = models.BigIntegerField(null=True)
@@ -368,11 +370,14 @@ class ModelCall(Concluded):
     critical_ns = models.BigIntegerField()
     ttft_ns = models.BigIntegerField(null=True)
     ttft_source = models.CharField(max_length=10)
+    ttft_is_bound = models.BooleanField(default=False, db_default=False)  # a lower one
     queue_ns = models.BigIntegerField(null=True)
     tpot_ns = models.BigIntegerField(null=True)
     input_tokens = models.BigIntegerField(null=True)
     cached_input_tokens = models.BigIntegerField(null=True)
     output_tokens = models.BigIntegerField(null=True)
+    # What the tools of the turn before put into the prompt; null: unknown, or there were none.
+    tool_result_tokens = models.BigIntegerField(null=True)
 
     class Meta(Concluded.Meta):
         db_table = "tracebudget_modelcall"
@@ -417,6 +422,71 @@ class Finding(Concluded):
 
     class Meta(Concluded.Meta):
         db_table = "tracebudget_finding"
+
+
+# --- figures over many requests: from rows of conclusions, rebuilt whole by `store.rollups` ------
+
+
+class Touched(models.Model):
+    """A stretch of an app's time whose requests have changed: the queue of `store.rollups`.
+
+    Writers of conclusions append; a row goes when the stretch was added up after it.
+    """
+
+    app = models.ForeignKey(App, models.CASCADE, db_index=False)
+    start = models.DateTimeField()
+
+
+class Level(models.IntegerChoices):
+    """How long the stretches of a rollup are, in minutes. Each is made of whole ones before it."""
+
+    TEN_MINUTES = 10, "10 minutes"
+    HOUR = 60, "hour"
+    SIX_HOURS = 360, "6 hours"
+    DAY = 1440, "day"
+
+
+class Rollup(models.Model):
+    """One series (`series.Series`) over the requests of an app and release that started within a
+    stretch of time, in UTC. `bins` and `counts` are its sketch (`sketch.Columns`).
+    """
+
+    app = models.ForeignKey(App, models.CASCADE, db_index=False)
+    level = models.SmallIntegerField(choices=Level)
+    start = models.DateTimeField()
+    environment = models.TextField()
+    version = models.TextField()
+    metric = models.TextField()
+    name = models.TextField()
+    total = models.IntegerField()
+    count = models.IntegerField()
+    sum = models.DecimalField(max_digits=30, decimal_places=0)  # of many ns, and clocks may be odd
+    bins = ArrayField(models.SmallIntegerField())
+    counts = ArrayField(models.IntegerField())
+    least = models.BigIntegerField(null=True)
+    most = models.BigIntegerField(null=True)
+    also = models.JSONField()
+    made_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["app", "level", "start"], name="rollup_by_stretch")]
+
+
+class Learned(models.Model):
+    """What an app's requests together have taught of it.
+
+    `profile`: `core.profile.Profile.document()`, with which its requests are analysed. `diagnosis`:
+    `core.diagnosis.Diagnosis.document()`.
+    """
+
+    app = models.OneToOneField(App, models.CASCADE, primary_key=True, related_name="learned")
+    changed_at = models.DateTimeField()  # when requests came last
+    made_at = models.DateTimeField(null=True)  # when we looked at them last
+    profile = models.JSONField(null=True)
+    diagnosis = models.JSONField(null=True)
+
+
+# --- what owners promise --------------------------------------------------------------------------
 
 
 class Budget(models.Model):

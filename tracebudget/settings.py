@@ -294,6 +294,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 1.0,
         "options": {"expires": 1.0},  # stale when the next one comes, which does the same
     },
+    # What pages show of many requests is so old at most, where the worker keeps up.
+    "refresh_rollups": {
+        "task": "tracebudget.tasks.refresh_rollups",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
+    },
     # A look at every app with budgets. Windows are long: a second's haste would gain nothing.
     "check_budgets": {
         "task": "tracebudget.tasks.check_budgets",
@@ -363,6 +369,8 @@ ANALYZE_BATCH_SPANS = env_int("TRACEBUDGET_ANALYZE_BATCH_SPANS", 10_000)
 ANALYZE_SLICE_SECONDS = env_int("TRACEBUDGET_ANALYZE_SLICE_SECONDS", 10)
 # New budgets are applied to so many of an app's latest requests: those that people look at next.
 JUDGE_AGAIN_REQUESTS = env_int("TRACEBUDGET_JUDGE_AGAIN_REQUESTS", 1_000)
+# How long one run adds up figures over many requests before it hands the worker back.
+ROLLUP_SLICE_SECONDS = env_int("TRACEBUDGET_ROLLUP_SLICE_SECONDS", 10)
 
 # ---- retention -----------------------------------------------------------------------------------
 

@@ -18,6 +18,11 @@ def analyze_due() -> None:
 
 
 @shared_task
+def refresh_rollups() -> None:
+    store.refresh_rollups(timezone.now)
+
+
+@shared_task
 def check_budgets() -> None:
     watch.check_budgets(now=timezone.now())
 

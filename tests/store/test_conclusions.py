@@ -101,3 +101,36 @@ def test_a_nested_run_has_turns_of_its_own() -> None:
     summary = concluded(spans, {})[0].summary
     assert (summary["turn_count"], summary["run_turn_count"]) == (4, 2)
     assert summary["turn_ns"] == [95_000_000, 25_000_000]
+
+
+def test_retries_of_a_tool_count_up() -> None:
+    r"""
+    look |--x--| |--x--| |--ok--|      other |-----|
+           0       1        2                  0
+    """
+    looks = (
+        tool(100, 150, name="look", error="boom"),
+        tool(160, 210, name="look", error="boom"),
+        tool(220, 270, name="look"),
+    )
+    spans = make_trace(agent(0, 500, chat(0, 100), *looks, tool(280, 300, name="other")))
+    calls = conclude(analyze(spans).document()).tool_calls
+    assert [(call["name"], call["attempt"]) for call in calls] == [
+        ("look", 0), ("look", 1), ("look", 2), ("other", 0),
+    ]  # fmt: skip
+
+
+def test_what_tools_put_into_a_prompt_is_what_the_turn_before_does_not_explain() -> None:
+    r"""
+    chat 1000 in, 50 out |--tool--| chat 4400 in, 30 out   chat 4500 in
+                                    3350 of the tool        no tool between
+    """
+    spans = make_trace(
+        agent(
+            0, 900,
+            chat(0, 100, input=1000, output=50), tool(100, 200),
+            chat(210, 300, input=4400, output=30), chat(400, 500, input=4500, output=30),
+        )
+    )  # fmt: skip
+    calls = conclude(analyze(spans).document()).model_calls
+    assert [call["tool_result_tokens"] for call in calls] == [None, 3350, None]

@@ -20,6 +20,7 @@ from tracebudget.store.queue import (
 )
 from tracebudget.store.results import Analyzed, Failed, save_analyses, save_failures
 from tracebudget.store.retention import Pruned, PruneError, prune
+from tracebudget.store.rollups import refresh_rollups
 
 __all__ = [
     "Analyzed",
@@ -38,6 +39,7 @@ __all__ = [
     "marks_of",
     "note_attempt",
     "prune",
+    "refresh_rollups",
     "save_analyses",
     "save_failures",
     "save_gateway",

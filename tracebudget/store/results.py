@@ -18,6 +18,7 @@ from tracebudget import models
 from tracebudget.conclusions import Conclusions
 from tracebudget.store.copying import copy_rows
 from tracebudget.store.queue import Claim
+from tracebudget.store.rollups import touch
 
 MAX_SLUG_CHARS = 60  # of the column's 80: room for what tells two apps apart
 
@@ -42,9 +43,12 @@ def save_analyses(results: Sequence[Analyzed], *, now: datetime) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         unchanged = _lock_unchanged(cursor, [result.claim for result in results])
         current = [result for result in results if result.claim in unchanged]
-        _delete_conclusions(cursor, [claim for claim, is_old in unchanged.items() if is_old])
+        old = [claim for claim, is_old in unchanged.items() if is_old]
+        _delete_conclusions(cursor, old)
         _copy_conclusions(cursor, current, apps)
+        touch(cursor, [claim.id for claim in old])  # it may have begun elsewhere, for another app
         _update_summaries(cursor, current, apps, now)
+        touch(cursor, [claim.id for claim in unchanged])
         _clear(cursor, [claim.id for claim in unchanged])
 
 

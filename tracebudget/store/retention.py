@@ -19,6 +19,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from tracebudget import models, partition
+from tracebudget.store.rollups import touch
 
 ROWS_AT_ONCE = 5_000  # deleted or moved: a fraction of a second
 LOCK_TIMEOUT_MS = 5_000
@@ -168,6 +169,7 @@ def _lock(cursor: CursorWrapper, day: date, start: int, where: str) -> list[int]
 def _move_kept(day: date, start: int) -> None:
     with _short_transaction() as cursor:
         kept = _lock(cursor, day, start, IS_KEPT)
+        touch(cursor, kept)
         for table in partition.TABLES:
             cursor.execute(
                 f"UPDATE {table} SET day = %s WHERE day = %s AND trace_id = ANY(%s)",
@@ -185,6 +187,7 @@ def _delete_traces(day: date, start: int) -> None:
 
 
 def _delete_rows(cursor: CursorWrapper, traces: list[int]) -> None:
+    touch(cursor, traces)
     cursor.execute("DELETE FROM tracebudget_due WHERE trace_id = ANY(%s)", [traces])
     cursor.execute("DELETE FROM tracebudget_trace WHERE id = ANY(%s)", [traces])
 

@@ -1,0 +1,216 @@
+"""Figures over many requests, made once: rows of conclusions in, rows of rollups out.
+
+Writers of conclusions say which stretches of time they touched. A touched stretch is added up from
+its rows anew, whole, and the longer stretches around it from their parts. So a request that is
+analysed twice, or goes, counts as often as it is there (docs/rollups.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
+from django.db.models import F, QuerySet
+
+from tracebudget import models, partition
+from tracebudget.models import Level
+from tracebudget.series import LISTS, METRIC_COLUMNS, SUMS, Key, Release, Series, Tally
+from tracebudget.sketch import Columns
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# One process at a time adds up. Any number will do that nobody else takes.
+ADVISORY_LOCK = 7_403_107
+# To add up a request costs a tenth of that: a tenth of the time goes into a busy stretch at most.
+WAIT_SECONDS_A_REQUEST = 0.001
+ROWS_AT_ONCE = 2_000  # read or written
+
+Clock = Callable[[], datetime]
+
+
+class Stretch(NamedTuple):
+    """Of an app's time, from a whole number of its level's widths."""
+
+    app_id: int
+    start: datetime
+
+
+def start_of(moment: datetime, level: Level) -> datetime:
+    """When the stretch began in which a moment lies."""
+    width = timedelta(minutes=level)
+    return EPOCH + (moment - EPOCH) // width * width
+
+
+def touch(cursor: CursorWrapper, traces: Sequence[int]) -> None:
+    """The figures of the stretches in which these traces lie, as they are now, have changed."""
+    cursor.execute(
+        """
+        INSERT INTO tracebudget_touched (app_id, start)
+        SELECT DISTINCT app_id, date_bin(make_interval(mins => %s), started_at, %s)
+        FROM tracebudget_trace
+        WHERE id = ANY(%s) AND app_id IS NOT NULL AND started_at IS NOT NULL
+        """,
+        [Level.TEN_MINUTES, EPOCH, list(traces)],
+    )
+
+
+def refresh_rollups(clock: Clock) -> int:
+    """Add touched stretches up, those first that wait longest, until none is due or the time slice
+    is used up; how many.
+    """
+    done, until = 0, clock() + timedelta(seconds=settings.ROLLUP_SLICE_SECONDS)
+    while clock() < until and _refresh_next(clock()):
+        done += 1
+    return done
+
+
+@transaction.atomic
+def _refresh_next(now: datetime) -> bool:
+    """What is committed while this runs touches the stretch again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [ADVISORY_LOCK])
+        stretch = _next_due(cursor, now) if cursor.fetchone()[0] else None
+    if stretch is None:
+        return False
+    models.Touched.objects.filter(app=stretch.app_id, start=stretch.start).delete()
+    _replace(stretch, Level.TEN_MINUTES, _added_up(stretch), now)
+    for part, level in pairwise(Level):
+        whole = Stretch(stretch.app_id, start_of(stretch.start, level))
+        _replace(whole, level, _put_together(whole, level, part), now)
+    models.Learned.objects.update_or_create(app_id=stretch.app_id, defaults={"changed_at": now})
+    return True
+
+
+def _next_due(cursor: CursorWrapper, now: datetime) -> Stretch | None:
+    """The more requests a stretch had when it was added up last, the longer it waits."""
+    cursor.execute(
+        """
+        SELECT touched.app_id, touched.start
+        FROM (
+            SELECT app_id, start, min(id) AS first FROM tracebudget_touched GROUP BY app_id, start
+        ) AS touched
+        LEFT JOIN LATERAL (
+            SELECT max(made_at) AS made_at, sum(total) AS requests FROM tracebudget_rollup
+            WHERE app_id = touched.app_id AND level = %s AND start = touched.start
+                AND metric = 'end_to_end'
+        ) AS rollup ON true
+        WHERE made_at IS NULL OR made_at + requests * make_interval(secs => %s) <= %s
+        ORDER BY first LIMIT 1
+        """,
+        [Level.TEN_MINUTES, WAIT_SECONDS_A_REQUEST, now],
+    )
+    row = cursor.fetchone()
+    return None if row is None else Stretch(*row)
+
+
+# --- ten minutes, from rows of conclusions --------------------------------------------------------
+
+REQUEST_COLUMNS = (
+    *("id", "day", "environment", "version", "has_error", "turn_ns"),
+    *dict.fromkeys((*METRIC_COLUMNS.values(), *SUMS, *LISTS)),
+)
+MODEL_COLUMNS = (
+    "trace_id", "model", "turn", "is_error", "duration_ns", "critical_ns", "ttft_ns",
+    "ttft_source", "tpot_ns", "input_tokens", "output_tokens",
+)  # fmt: skip
+TOOL_COLUMNS = (
+    "trace_id", "name", "is_error", "is_timeout", "attempt", "duration_ns", "critical_ns",
+)  # fmt: skip
+FINDING_COLUMNS = ("trace_id", "code", "subject", "turn", "saving_ns")
+
+
+def _added_up(stretch: Stretch) -> dict[Key, Series]:
+    """Without what retention has kept beyond its day: that was kept for being slow."""
+    requests = models.Trace.objects.filter(
+        app=stretch.app_id,
+        started_at__gte=stretch.start,
+        started_at__lt=stretch.start + timedelta(minutes=Level.TEN_MINUTES),
+        analyzed_at__isnull=False,
+        day__gt=partition.KEPT,
+    )
+    active = requests.annotate(active_ns=F("end_to_end_ns") - F("wait_ns")).order_by()
+    rows = active.values(*REQUEST_COLUMNS).iterator(chunk_size=ROWS_AT_ONCE)
+    tally = Tally()
+    while some := list(islice(rows, ROWS_AT_ONCE)):
+        _add(tally, some)
+    return tally.bounded()
+
+
+def _add(tally: Tally, requests: Sequence[Mapping[str, Any]]) -> None:
+    for request in requests:
+        tally.add_request(request)
+    for call in _rows_of(models.ModelCall, requests, MODEL_COLUMNS):
+        tally.add_model_call(call)
+    for call in _rows_of(models.ToolCall, requests, TOOL_COLUMNS):
+        tally.add_tool_call(call)
+    tally.add_findings(_rows_of(models.Finding, requests, FINDING_COLUMNS))
+
+
+def _rows_of(
+    model: type[models.DayPartitioned],
+    requests: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+) -> QuerySet[Any]:
+    """Their days tell Postgres which partitions to look into."""
+    days = {request["day"] for request in requests}
+    ids = [request["id"] for request in requests]
+    rows: QuerySet[Any] = model._default_manager.filter(day__in=days, trace__in=ids)
+    return rows.order_by().values(*columns)
+
+
+# --- longer stretches, from their parts -----------------------------------------------------------
+
+
+def _put_together(whole: Stretch, level: Level, part: Level) -> dict[Key, Series]:
+    tally = Tally()
+    parts = models.Rollup.objects.filter(
+        app=whole.app_id,
+        level=part,
+        start__gte=whole.start,
+        start__lt=whole.start + timedelta(minutes=level),
+    )
+    for row in parts.iterator(chunk_size=ROWS_AT_ONCE):
+        tally.merge({key_of(row): series_of(row)})
+    return tally.bounded()
+
+
+def key_of(row: models.Rollup) -> Key:
+    return Key(Release(row.environment, row.version), row.metric, row.name)
+
+
+def series_of(row: models.Rollup) -> Series:
+    series = Series(row.total, row.count, int(row.sum))
+    series.sketch.merge(Columns(row.bins, row.counts, row.least, row.most))
+    series.also.update(row.also)
+    return series
+
+
+# --- into rows ------------------------------------------------------------------------------------
+
+
+def _replace(stretch: Stretch, level: Level, series: Mapping[Key, Series], now: datetime) -> None:
+    old = models.Rollup.objects.filter(app=stretch.app_id, level=level, start=stretch.start)
+    old.delete()
+    rows = (_row(stretch, level, key, one, now) for key, one in series.items())
+    models.Rollup.objects.bulk_create(rows, batch_size=ROWS_AT_ONCE)
+
+
+def _row(stretch: Stretch, level: Level, key: Key, one: Series, now: datetime) -> models.Rollup:
+    return models.Rollup(
+        app_id=stretch.app_id,
+        level=level,
+        start=stretch.start,
+        **key.release._asdict(),
+        metric=key.metric,
+        name=key.name,
+        total=one.total,
+        count=one.count,
+        sum=one.sum,
+        **one.sketch.columns()._asdict(),
+        also={what: number for what, number in one.also.items() if number},
+        made_at=now,
+    )
