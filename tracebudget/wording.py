@@ -189,11 +189,27 @@ WHYS: dict[str, Text] = {
     "no_server_spans": _(
         "The inference server sent no spans, so client and server cannot be compared."
     ),
-    "arguments_not_recorded": _("Tool arguments were not recorded, so repeats cannot be told."),
+    "arguments_not_recorded": _(
+        "Tool arguments were not recorded, so repeats and faulty arguments cannot be told."
+    ),
     "ttft_unknown": _(
         "TTFT is unknown for too many calls. Record it: stream, and note the first chunk."
     ),
     "no_usual_prompt": _("There are too few other requests to say what prompt is usual here."),
+    "queue_not_reported": _(
+        "A first token was late, and the service does not report how long it queued."
+    ),
+    "tpot_unknown": _(
+        "Time per output token is unknown for some call: its TTFT or its token count is missing."
+    ),
+    "chunks_dropped": _(
+        "The sender dropped some chunk events, so the gaps in the text are not its own."
+    ),
+    "tokens_unknown": _("Token counts are missing, so the size of prompts cannot be compared."),
+    "tools_not_traced": _("Tools were asked for that no span shows."),
+    "tool_error_not_recorded": _(
+        "A tool failed, and neither an error nor a declared limit says whether it timed out."
+    ),
     "streaming_not_proven": _(
         "Calls repeat one prompt, but no stream flag says which was the streamed one."
     ),

@@ -12,6 +12,7 @@ from tracebudget.core.analysis import Analysis, analyze
 from tracebudget.core.app import App
 from tracebudget.core.budget import Budget
 from tracebudget.core.declared import NOTHING_DECLARED, Declared
+from tracebudget.core.finding import DETECTORS, Case, Unknown
 from tracebudget.core.profile import Profile
 from tracebudget.core.report import Report, build_report
 from tracebudget.core.span import Span
@@ -157,6 +158,19 @@ def triage(document: Document, step: int) -> tuple[str, str | None]:
 def found(code: str, *tops: Branch, **known: Any) -> Document | None:
     """A drawn trace's finding of that code, None where there is none."""
     return diagnoses(analyzed(*tops, **known)).get(code)
+
+
+def cannot_tell(code: str, *tops: Branch, **known: Any) -> list[str]:
+    """Why one rule can prove its case neither way, whatever the others of its step say."""
+    analysis = analysis_of(*tops, **known)
+    case = Case(
+        analysis.report,
+        analysis.budgets,
+        known.get("declared", NOTHING_DECLARED),
+        {row.step: row.state for row in analysis.triage},
+    )
+    _, rule = DETECTORS[code]
+    return [item.why for item in rule(case) if isinstance(item, Unknown)]
 
 
 def difference(faulty: Document, twin: Document) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.builders import Branch, agent, chat, http, plain, tool
@@ -14,6 +16,7 @@ from tracebudget.core.replay import (
     time_without_models,
 )
 from tracebudget.core.report import Report
+from tracebudget.core.span import KIND_CLIENT
 from tracebudget.core.tree import Node
 
 MS = 1_000_000
@@ -255,6 +258,76 @@ def test_what_reaches_out_of_its_parent_counts_as_far_as_it_is_inside() -> None:
 def test_background_work_is_not_played() -> None:
     report = report_of(agent(0, 100, chat(0, 90), tool(110, 900, id="late")))
     assert saving_ns(report, Change(removed=nodes(report, "late"))) == 0
+
+
+# --- wrappers beside work -------------------------------------------------------------------------
+
+
+def graph_node(end: float = 990, **fields: Any) -> Report:
+    """
+    root    |------------------------|
+      agent  |--------chat----------|       the work
+      node   |---------------------|        an agent span beside it that holds nothing
+    """
+    work = agent(0, 1000, chat(10, 990, id="c"), id="a")
+    return report_of(plain(0, 1000, work, agent(10, end, name="node", id="n", **fields)))
+
+
+def test_nobody_waits_for_an_empty_span_beside_the_work() -> None:
+    report = graph_node()
+    assert replay(report, Change()) == report.end_to_end
+    assert ms(time_without_models(report)) == 20
+
+
+def test_somebody_waits_for_a_client_beside_the_work() -> None:
+    """An agent elsewhere, of which nothing else is here."""
+    assert ms(time_without_models(graph_node(kind=KIND_CLIENT))) == 990
+
+
+def test_a_span_that_stays_open_while_its_tools_run_beside_it() -> None:
+    """
+    agent  |------------------------------|
+      llm   |--chat--|···········|             ADK's `call_llm`
+      tool              |--------|
+      llm                         |--chat--|
+    """
+    report = report_of(
+        agent(
+            0,
+            1000,
+            plain(10, 610, chat(10, 310, id="c")),
+            tool(320, 600, id="t"),
+            plain(620, 990, chat(620, 990, id="d")),
+        )
+    )
+    assert replay(report, Change()) == report.end_to_end
+    assert ms(saving_ns(report, Change(removed=nodes(report, "t")))) == 10 + 280
+    assert ms(saving_ns(report, Change(shorter={node(report, "c"): 200 * MS}))) == 200
+    assert ms(time_without_models(report)) == 1000 - 300 - 370
+
+
+def test_time_of_a_span_that_does_not_count_is_its_holders() -> None:
+    """The empty span is open for 100 ms longer than the work: that is time of the root."""
+    report = report_of(plain(0, 1000, chat(0, 900), plain(10, 1000), id="root"))
+    change = framework_cut(report, 60 * MS)
+    assert change.shorter == {node(report, "root"): 60 * MS}
+    assert ms(saving_ns(report, change)) == 60
+
+
+@pytest.mark.parametrize(("overlap", "saved"), [(5, 500), (6, 0)])
+def test_long_steps_that_overlap_by_a_hundredth_follow_each_other(
+    overlap: float, saved: float
+) -> None:
+    """An agent's span that closes while the next one is at work already."""
+    report = report_of(
+        plain(
+            0,
+            2000 - overlap,
+            agent(0, 1000, chat(0, 1000, id="c")),
+            agent(1000 - overlap, 2000 - overlap, chat(1000 - overlap, 2000 - overlap)),
+        )
+    )
+    assert ms(saving_ns(report, Change(shorter={node(report, "c"): 500 * MS}))) == saved
 
 
 def test_steps_that_overlap_by_less_than_a_millisecond_wait_for_each_other() -> None:

@@ -42,7 +42,7 @@ MESSAGE_LISTS = ("messages", "contents", "input", "chat_history", "prompt")
 
 # What the text of a failed tool's error blames, in lower case: IGNORECASE is four times as slow.
 # Only its first part is searched: a stack trace or a result may follow.
-TIMEOUT, ARGUMENTS = "timeout", "arguments"
+TIMEOUT, ARGUMENTS, OTHER = "timeout", "arguments", "other"
 MAX_ERROR_CHARS = 2000
 TIMED_OUT = re.compile(
     r"timed[ -]?out|time-?out (error|exceeded|expired|after|of|reached)|timeouterror"
@@ -152,12 +152,16 @@ class Content:
 
     @cached_property
     def complaint(self) -> str | None:
-        """Of a tool call that failed: what its error text blames, TIMEOUT or ARGUMENTS."""
+        """Of a tool call that failed: what its error text blames, TIMEOUT, ARGUMENTS or OTHER; None
+        where it has no such text.
+        """
         if self.lifted is not None:
             own = self.lifted.get("complaint")
         else:
             own = _complaint(self.facts) if self.role == TOOL else None
-        return self.lender.complaint if own is None and self.lender is not None else own
+        if own in {TIMEOUT, ARGUMENTS} or self.lender is None:
+            return own
+        return self.lender.complaint or own
 
     def borrowing(self, lender: Content) -> Content:
         """The same content, its gaps filled from another span that describes the same call."""
@@ -520,13 +524,15 @@ def _result(facts: SpanFacts) -> tuple[int, bool] | None:
 
 
 def _complaint(facts: SpanFacts) -> str | None:
+    blamed = None
     for text in _error_texts(facts):
+        blamed = OTHER
         head = text[:MAX_ERROR_CHARS].lower()
         if BAD_ARGUMENTS.search(head):
             return ARGUMENTS
         if TIMED_OUT.search(head):
             return TIMEOUT
-    return None
+    return blamed
 
 
 def _error_texts(facts: SpanFacts) -> Iterator[str]:

@@ -1,62 +1,156 @@
-"""What a replay starts from: for each span, which of its children had ended when the next began.
+"""What a replay starts from: for each span, how far its children count, and which of them had ended
+when the next began.
 
 Made once a span, when a replay first reaches it, and shared by all replays of one request.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable
+from operator import itemgetter
+
+from tracebudget.core.critical_path import Hulls
+from tracebudget.core.span import KIND_CLIENT, KIND_PRODUCER
+from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node, Tree
 
-TOUCH_NS = 1_000_000  # siblings that overlap by less were one after the other
+# Siblings that overlap by less were one after the other: by 1 ms, since clocks round, or by 1 % of
+# the shorter, up to 5 ms, since a long call's span closes late.
+TOUCH_NS, TOUCH_SHARE, TOUCH_MOST_NS = 1_000_000, 0.01, 5_000_000
+
+Extent = tuple[int, int]  # start and end, Unix ns
+
+_start = itemgetter(0)
 
 
 class Rehearsal:
-    """A span's children as they were. Children count as far as their parent contains them.
+    """A span's children as they were, as far as they count (`extents`).
 
     `waits[i]`: how many of `by_end` had ended when child i began; `was[i]`: their latest end.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, hulls: Hulls) -> None:
         self.node = node
-        self.children = [
-            c
-            for c in node.children
-            if not c.background and c.end > node.start and c.start < node.end
-        ]
+        self.extents = extents(node, hulls)
+        self.children = sorted(self.extents, key=self.start)
         self.place = {child: index for index, child in enumerate(self.children)}
-        self.by_end = sorted(self.children, key=lambda child: child.end)
+        self.by_end = sorted(self.children, key=self.end)
         self.waits: list[int] = []
         self.was: list[int] = []
         ended, was = 0, node.start
         for index, child in enumerate(self.children):
-            while self.has_ended(ended, child.start, index):
+            while self.has_ended(ended, self.start(child), index):
                 was = max(was, self.end(self.by_end[ended]))
                 ended += 1
             self.waits.append(ended)
             self.was.append(was)
 
+    def start(self, child: Node) -> int:
+        return self.extents[child][0]
+
     def end(self, child: Node) -> int:
-        """A child's end, as far as the parent contains it."""
-        return min(child.end, self.node.end)
+        return self.extents[child][1]
+
+    def outside(self, child: Node) -> int:
+        """How much of a child does not count, ns."""
+        start, end = self.extents[child]
+        return child.duration - (end - start)
 
     def has_ended(self, position: int, moment: int, begun: int) -> bool:
         """The child at this position of `by_end` ended by a moment at which `begun` had begun."""
         if position == len(self.by_end):
             return False
         child = self.by_end[position]
-        return self.end(child) <= moment + TOUCH_NS and self.place[child] < begun
+        return self.end(child) <= moment + self._touch(child, begun) and self.place[child] < begun
+
+    def _touch(self, child: Node, begun: int) -> int:
+        """By how much a child may reach into the next one to begin, and still come before it."""
+        if begun == len(self.children):
+            return TOUCH_NS
+        shorter = min(child.duration, self.children[begun].duration)
+        return max(TOUCH_NS, min(TOUCH_MOST_NS, int(TOUCH_SHARE * shorter)))
+
+
+def extents(node: Node, hulls: Hulls) -> dict[Node, Extent]:
+    """How far each child counts: as far as its parent contains it; and a wrapper no further than
+    the work below it, where other work beside it goes on. A wrapper without work, beside work, does
+    not count at all.
+
+        wrapper  |--work--|···············|      counts until its work ends
+        tool                  |------|
+    """
+    children = [c for c in node.children if not c.background]
+    beside = _joined(hull for c in children if (hull := hulls.own[c]) is not None)
+    counted: dict[Node, Extent] = {}
+    for child in children:
+        extent = _extent(child, hulls.own[child], beside)
+        if extent is not None and extent[1] > node.start and extent[0] < node.end:
+            counted[child] = max(extent[0], node.start), min(extent[1], node.end)
+    return counted
+
+
+def _extent(child: Node, hull: Extent | None, beside: list[Extent]) -> Extent | None:
+    start, end = child.start, child.end
+    if not _is_wrapper(child):
+        return start, end
+    if hull is None:
+        return None if _meets(beside, start, end) else (start, end)
+    return (
+        hull[0] if _meets(beside, start, hull[0]) else start,
+        hull[1] if _meets(beside, hull[1], end) else end,
+    )
+
+
+def _is_wrapper(node: Node) -> bool:
+    """It does nothing itself that one could wait for. A client span does: it waits for others."""
+    if node.absorbed is not None:
+        return True
+    is_plain = node.step is None or node.step.kind in {StepKind.AGENT, StepKind.WORKFLOW}
+    return is_plain and node.span.kind not in {KIND_CLIENT, KIND_PRODUCER}
+
+
+def _joined(intervals: Iterable[Extent]) -> list[Extent]:
+    """Their union, in order of time."""
+    union: list[Extent] = []
+    for start, end in sorted(intervals):
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
+        else:
+            union.append((start, end))
+    return union
+
+
+def _meets(union: list[Extent], start: int, end: int) -> bool:
+    """Some of [start, end) lies in the union."""
+    after = bisect_right(union, start, key=_start)
+    inside = after > 0 and union[after - 1][1] > start
+    return start < end and (inside or (after < len(union) and union[after][0] < end))
 
 
 class Rehearsals:
     """The rehearsals of one request, made as they are asked for."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, hulls: Hulls) -> None:
         self.order = {node: index for index, node in enumerate(tree.nodes)}  # parents first
+        self.hulls = hulls
         self.made: dict[Node, Rehearsal] = {}
 
     def of(self, node: Node) -> Rehearsal:
         """The rehearsal of a span's children."""
         rehearsal = self.made.get(node)
         if rehearsal is None:
-            rehearsal = self.made[node] = Rehearsal(node)
+            rehearsal = self.made[node] = Rehearsal(node, self.hulls)
         return rehearsal
+
+    def owner(self, node: Node, start: int, end: int) -> Node:
+        """Whose time [start, end) of a span is in a replay: its own, or that of the span in which
+        it does not count.
+        """
+        owner = node
+        while node.parent is not None:
+            extent = self.of(node.parent).extents.get(node)
+            if extent is None or end <= extent[0] or start >= extent[1]:
+                owner = node.parent
+            node = node.parent
+        return owner

@@ -3,7 +3,7 @@ end-to-end time.
 
 Each span keeps what it did itself. A child starts when all siblings that had ended before it have
 ended again, plus the gap that was there; its parent ends when all of them have, plus the gap at its
-end.
+end. Nobody waits for an empty wrapper while others work (`rehearsal.extents`).
 
     parent   |--------------------------------|
       a        |----|                         b waited for a, and then for its own gap
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from tracebudget.core.rehearsal import Rehearsal
 from tracebudget.core.report import Report
-from tracebudget.core.segment import SegmentKind
+from tracebudget.core.segment import PathSlice, SegmentKind
 from tracebudget.core.tree import Node
 
 
@@ -90,16 +90,22 @@ def time_without_models(report: Report) -> int:
 def framework_cut(report: Report, ns: int) -> Change:
     """Take ns off the framework's own time on the path, longest stretches first."""
     shorter: dict[Node, int] = {}
-    own = [
-        (p.duration, index, p.node)
-        for index, (p, _) in enumerate(report.path)
-        if _is_overhead(p.segment, p.part)
-    ]
-    for duration, _, node in sorted(own, key=lambda item: (-item[0], item[1])):
-        cut = min(duration, ns)
-        shorter[node] = shorter.get(node, 0) + cut
+    own = [piece for piece, _ in report.path if _is_overhead(piece.segment, piece.part)]
+    for piece in sorted(own, key=lambda piece: (-piece.duration, piece.start)):
+        cut = min(piece.duration, ns)
+        if not cut:
+            break
+        owner = owner_of(report, piece)
+        shorter[owner] = shorter.get(owner, 0) + cut
         ns -= cut
     return Change(shorter=shorter)
+
+
+def owner_of(report: Report, piece: PathSlice) -> Node:
+    """The span that is shorter when a piece of the path is: where one does not count, as beside
+    other work, what holds it.
+    """
+    return report.rehearsals.owner(piece.node, piece.start, piece.end)
 
 
 def _is_overhead(segment: SegmentKind, part: str | None) -> bool:
@@ -132,13 +138,11 @@ class _Play:
         self._begin_at(first)
         for index in range(first, len(children)):
             child = children[index]
-            self._advance(child.start, index)
+            self._advance(self.rehearsal.start(child), index)
             start = self._start(child)
             if index > last and self.ended == index and start >= 0:
                 break
-            before, after = node.start - child.start, child.end - node.end
-            shown = self.lasts.get(child, child.duration) - max(0, before) - max(0, after)
-            self.ends[child] = max(0, start) + max(0, shown)
+            self.ends[child] = max(0, start) + self._shown(child)
         else:
             self._advance(node.end, len(children))
         return max(0, self.now + node.end - self.was - self.change.shorter.get(node, 0))
@@ -167,7 +171,12 @@ class _Play:
             return self._start_in_group(child, group)
         if child in change.removed or child in change.at_once:
             return self.now
-        return self.now + max(child.start, self.node.start) - self.was
+        return self.now + self.rehearsal.start(child) - self.was
+
+    def _shown(self, child: Node) -> int:
+        """How long a child lasts now, as far as it counts."""
+        lasts = self.lasts.get(child, child.duration)
+        return max(0, lasts - self.rehearsal.outside(child))
 
     def _start_in_group(self, child: Node, group: Sequence[Node]) -> int:
         """With the first of the group, or when one of the lanes falls free."""
@@ -175,4 +184,4 @@ class _Play:
         lanes = self.change.max_parallel
         if lanes is not None and len(earlier) >= lanes:
             return earlier[len(earlier) - lanes]
-        return self.ends[group[0]] - self.lasts.get(group[0], group[0].duration)
+        return self.ends[group[0]] - self._shown(group[0])

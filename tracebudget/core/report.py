@@ -178,7 +178,7 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         parts=_parts(path, steps),
         profile=profile,
         answers=attribution.answers,
-        rehearsals=Rehearsals(tree),
+        rehearsals=Rehearsals(tree, hulls),
     )
 
 

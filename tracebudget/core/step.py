@@ -146,7 +146,7 @@ class Step:
 
     @property
     def complaint(self) -> str | None:
-        """What a failed tool's error text blames: "timeout" or "arguments"."""
+        """What a failed tool's error text blames: "timeout", "arguments" or "other"."""
         return self.content.complaint if self.is_error and self.content is not None else None
 
     @property

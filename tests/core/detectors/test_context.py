@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.builders import Branch, agent, chat, ns, tool
-from tests.core.reading import analyzed, diagnoses, difference, found, ms, triage
+from tests.core.detectors.proof import FIRES, SILENT, UNKNOWN, proves
+from tests.core.reading import analyzed, cannot_tell, diagnoses, difference, found, ms, triage
 from tracebudget.core.fit import CallFit
 from tracebudget.core.profile import Profile
 
@@ -36,6 +37,7 @@ def conversation(*calls: tuple[int, float | None], **facts: Sequence[Any]) -> Br
 GROWING = ((1000, 60), (2250, 112.5), (3500, 165), (4750, 217.5), (6000, 270))
 
 
+@proves("context_growth", FIRES, SILENT)
 def test_growth_of_the_golden_case() -> None:
     """Input 1,000 -> 6,000 over five turns with TTFT 60 -> 270 ms: 42 ms a thousand tokens."""
     faulty, twin = analyzed(conversation(*GROWING)), analyzed(conversation(*[(1000, 60)] * 5))
@@ -90,11 +92,21 @@ def test_growth_saves_uncached_tokens_alone() -> None:
 
 
 @pytest.mark.parametrize("known", [{}, {"profile": Profile({"m": CallFit(0, 0, 1e6, 40)})}])
+@proves("context_growth", UNKNOWN)
 def test_growth_is_unknown_without_first_tokens(known: dict[str, Any]) -> None:
     """An inferred one is for reading."""
     document = analyzed(conversation(*[(tokens, None) for tokens, _ in GROWING]), **known)
     assert "context_growth" not in diagnoses(document)
     assert triage(document, 4) == ("unknown", "ttft_unknown")
+
+
+@proves("context_growth", UNKNOWN)
+def test_growth_is_unknown_without_counts() -> None:
+    request_ = agent(
+        0, 600, *(chat(200 * n, 200 * n + 200, ttft=50 + 40 * n, output=20) for n in range(3))
+    )
+    assert cannot_tell("context_growth", request_) == ["tokens_unknown"]
+    assert triage(analyzed(request_), 4) == ("unknown", "tokens_unknown")
 
 
 def test_growth_without_a_slope_saves_nobody_knows_how_much() -> None:
@@ -138,6 +150,7 @@ def asked_again(
     return conversation(*zip(tokens, ttfts, strict=True), cached=cached, prompt=prompts, **facts)
 
 
+@proves("prefix_cache_unused", FIRES, SILENT)
 def test_a_prefix_that_was_sent_before_and_not_cached() -> None:
     """2,000 tokens again, at 40 ms a thousand."""
     faulty = analyzed(asked_again(), profile=PER_TOKEN)
@@ -187,6 +200,7 @@ def test_an_idle_gap_before_it_is_said() -> None:
     assert ms(finding["evidence"]["longest_idle_ns"]) == 300_000
 
 
+@proves("prefix_cache_unused", UNKNOWN)
 def test_a_service_that_reports_no_cached_tokens_leaves_it_unknown() -> None:
     document = analyzed(asked_again((None, None)))
     assert "prefix_cache_unused" not in diagnoses(document)
@@ -210,6 +224,7 @@ def answered(before: int, after: int, *tools: str, ttft: float = 100) -> Branch:
     )
 
 
+@proves("tool_result_inflates_context", FIRES, SILENT)
 def test_one_result_that_makes_the_next_prompt_long() -> None:
     """3,500 tokens more: 2,500 beyond what is in order, at 40 ms a thousand."""
     faulty = analyzed(answered(500, 4000, ttft=200), profile=PER_TOKEN)
@@ -223,6 +238,7 @@ def test_one_result_that_makes_the_next_prompt_long() -> None:
     }
     assert (finding["span_ids"], finding["turn"]) == (["search", "next"], 1)
     assert finding["saving_ns"] == difference(faulty, twin) == ns(100)
+    assert "tool_result_inflates_context" not in diagnoses(analyzed(answered(500, 1499)))
 
 
 @pytest.mark.parametrize(
@@ -236,6 +252,12 @@ def test_one_result_that_makes_the_next_prompt_long() -> None:
 )
 def test_a_result_of_ordinary_size(request_: Branch) -> None:
     assert found("tool_result_inflates_context", request_) is None
+
+
+@proves("tool_result_inflates_context", UNKNOWN)
+def test_without_counts_a_result_may_be_of_any_size() -> None:
+    request_ = agent(0, 500, chat(0, 100, output=9), tool(100, 300), chat(300, 500, output=9))
+    assert cannot_tell("tool_result_inflates_context", request_) == ["tokens_unknown"]
 
 
 def test_without_a_slope_a_result_costs_nobody_knows_how_much() -> None:

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from tests.builders import Branch, agent, chat, http, ns, plain, server, tool, wait
-from tests.core.reading import Document, analyzed, diagnoses, difference, found, ms, triage
+from tests.core.detectors.proof import FIRES, SILENT, UNKNOWN, proves
+from tests.core.reading import (
+    Document,
+    analyzed,
+    cannot_tell,
+    diagnoses,
+    difference,
+    found,
+    ms,
+    triage,
+)
 
 
 def one_turn(model: float, tools: float, framework: float, **known: Any) -> Document:
@@ -32,6 +42,7 @@ def test_the_golden_case() -> None:
     assert diagnoses(document)["model_not_bottleneck"]["evidence"]["gain_percent"] == 15
 
 
+@proves("tools_dominate", FIRES)
 def test_tools_that_take_most_of_the_request() -> None:
     finding = diagnoses(one_turn(300, 1500, 200))["tools_dominate"]
     assert finding["evidence"] == {
@@ -54,6 +65,7 @@ def test_tools_that_take_most_of_the_request() -> None:
         (0.5, 0, 100, False),
     ],
 )
+@proves("tools_dominate", SILENT)
 def test_half_of_the_request_and_twice_the_next_segment(
     model: float, tools: float, framework: float, fires: bool
 ) -> None:
@@ -79,22 +91,23 @@ def test_a_person_who_took_his_time_makes_no_tool_slow() -> None:
     assert "tools_dominate" not in diagnoses(document)
 
 
-def untraced() -> Document:
+def untraced() -> Branch:
     """
     agent  |-asks-|..................|-chat-|     900 of 1,100 ms that no span shows
     """
-    return analyzed(
-        agent(0, 1100, chat(0, 100, asks={"c1": "search"}), chat(1000, 1100), id="a"),
-    )
+    return agent(0, 1100, chat(0, 100, asks={"c1": "search"}), chat(1000, 1100), id="a")
 
 
+@proves("tools_dominate", UNKNOWN)
 def test_of_what_is_mostly_untraced_nothing_is_said() -> None:
-    assert triage(untraced(), 1) == ("unknown", "mostly_untraced")
+    assert cannot_tell("tools_dominate", untraced()) == ["mostly_untraced"]
+    assert triage(analyzed(untraced()), 1) == ("unknown", "mostly_untraced")
 
 
 # --- framework_overhead (T-2) ---------------------------------------------------------------------
 
 
+@proves("framework_overhead", FIRES, SILENT)
 def test_framework_beyond_50_ms_a_turn() -> None:
     """200 ms in one turn: 150 too much."""
     faulty, twin = one_turn(300, 1500, 200), one_turn(300, 1500, 50)
@@ -148,8 +161,13 @@ def test_io_is_part_of_it_and_said() -> None:
 
 def test_ignorance_and_waits_between_attempts_are_no_overhead() -> None:
     waits = agent(0, 700, chat(0, 100, error="429"), chat(400, 700))
-    assert "framework_overhead" not in diagnoses(untraced())
+    assert found("framework_overhead", untraced()) is None
     assert found("framework_overhead", waits) is None
+
+
+@proves("framework_overhead", UNKNOWN)
+def test_what_is_not_traced_could_be_the_framework() -> None:
+    assert cannot_tell("framework_overhead", untraced()) == ["mostly_untraced"]
 
 
 # --- many_turns -----------------------------------------------------------------------------------
@@ -161,6 +179,7 @@ def thinking(turns: int, *, error: str | None = None, **known: Any) -> Document:
     return analyzed(agent(0, 100 * turns, *calls, id="a", **failed), **known)
 
 
+@proves("many_turns", FIRES, SILENT)
 def test_more_rounds_than_five() -> None:
     finding = diagnoses(thinking(6))["many_turns"]
     assert finding["evidence"] == {"turns": 6, "limit": 5, "gave_up": False}
@@ -196,6 +215,7 @@ def called(client: float, served: float, before: float) -> Document:
     return analyzed(agent(0, client, chat(0, client, srv, input=100, output=20, id="call")))
 
 
+@proves("network_gap", FIRES, SILENT)
 def test_client_and_server_that_disagree_by_much() -> None:
     faulty, twin = called(1000, 700, 100), called(700, 700, 0)
     finding = diagnoses(faulty)["network_gap"]
@@ -215,6 +235,7 @@ def test_a_gap_that_is_mere_distance(client: float, served: float) -> None:
     assert "network_gap" not in diagnoses(called(client, served, 10))
 
 
+@proves("network_gap", UNKNOWN)
 def test_without_a_servers_span_the_network_is_unknown() -> None:
     document = analyzed(agent(0, 1000, chat(0, 1000)))
     assert triage(document, 5) == ("unknown", "no_server_spans")
@@ -237,6 +258,7 @@ def handoff(gap: float) -> Document:
     )
 
 
+@proves("handoff_gap", FIRES, SILENT)
 def test_time_between_agents_in_which_neither_works() -> None:
     faulty, twin = handoff(80), handoff(0)
     finding = diagnoses(faulty)["handoff_gap"]
@@ -253,6 +275,7 @@ def test_a_gap_that_is_scheduling(gap: float) -> None:
 # --- model_not_bottleneck -------------------------------------------------------------------------
 
 
+@proves("model_not_bottleneck", FIRES)
 def test_the_ceiling_of_an_infinitely_fast_model() -> None:
     finding = diagnoses(one_turn(300, 1500, 200))["model_not_bottleneck"]
     assert finding["evidence"] == {
@@ -272,14 +295,17 @@ def test_without_model_time_still_over_its_budget(limit: float, fires: bool) -> 
 
 
 @pytest.mark.parametrize(("model", "fires"), [(499, True), (500, False)])
+@proves("model_not_bottleneck", SILENT)
 def test_without_a_budget_more_than_half_must_remain(model: float, fires: bool) -> None:
     document = one_turn(model, 1000 - model, 0)
     assert ("model_not_bottleneck" in diagnoses(document)) is fires
 
 
+@proves("model_not_bottleneck", UNKNOWN)
 def test_what_is_not_traced_could_be_a_model() -> None:
-    assert "model_not_bottleneck" not in diagnoses(untraced())
-    assert triage(untraced(), 6) == ("unknown", "untraced_could_be_model")
+    assert found("model_not_bottleneck", untraced()) is None
+    assert cannot_tell("model_not_bottleneck", untraced()) == ["untraced_could_be_model"]
+    assert triage(analyzed(untraced()), 6) == ("unknown", "untraced_could_be_model")
 
 
 def test_a_request_without_a_model_is_not_blamed_on_one() -> None:
@@ -309,6 +335,7 @@ def bound(*, ttft: float | None = 200, served: bool = True, **facts: Any) -> Doc
     return analyzed(agent(0, 1000, chat(0, 950, *spans, ttft=ttft, id="c", **facts)))
 
 
+@proves("model_bound", FIRES)
 def test_all_else_is_clear_and_the_model_has_the_time() -> None:
     document = bound()
     assert [triage(document, step)[0] for step in (1, 2, 3, 4, 5)] == ["clear"] * 5
@@ -331,6 +358,7 @@ def test_the_network_step_may_stay_unknown() -> None:
     assert "model_bound" in diagnoses(document)
 
 
+@proves("model_bound", UNKNOWN)
 def test_with_an_earlier_step_unknown_it_cannot_say() -> None:
     document = bound(ttft=None)
     assert triage(document, 2) == ("unknown", "ttft_unknown")
@@ -347,6 +375,7 @@ def test_with_something_found_earlier_it_is_silent() -> None:
     assert "model_bound" not in diagnoses(document)
 
 
+@proves("model_bound", SILENT)
 def test_of_a_model_that_has_less_it_is_silent() -> None:
     request: Branch = agent(
         0, 1000, chat(0, 700, server(0, 700), ttft=100, input=9, output=51), tool(700, 1000)

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from tests.builders import Branch, agent, chat, http, ns, plain, queue, server, tool
+from tests.core.detectors.proof import FIRES, SILENT, UNKNOWN, proves
 from tests.core.reading import (
     Document,
     analyzed,
+    cannot_tell,
     diagnoses,
     difference,
     found,
@@ -55,6 +57,7 @@ def once() -> Document:
     )
 
 
+@proves("double_generation", FIRES, SILENT)
 def test_an_answer_that_was_generated_twice() -> None:
     faulty, twin = analyzed(twice()), once()
     finding = diagnoses(faulty)["double_generation"]
@@ -124,12 +127,21 @@ def test_an_agent_that_was_asked_twice() -> None:
     assert found("double_generation", two_runs()) is None
 
 
+@proves("double_generation", UNKNOWN)
 def test_a_vote_of_three_is_no_lost_stream() -> None:
     """Self-consistency asks the same three times; without flags nothing is proven."""
     call: dict[str, Any] = {"input": 50, "output": 40, "prompt": SAME}
     document = analyzed(agent(0, 1500, *(chat(500 * n, 500 * n + 490, **call) for n in range(3))))
     assert "double_generation" not in diagnoses(document)
     assert triage(document, 2) == ("unknown", "streaming_not_proven")
+
+
+@proves("double_generation", UNKNOWN)
+def test_what_is_not_traced_between_two_generations_may_be_a_tool() -> None:
+    """A call that does not say whether it asked for tools, and 30 ms later the same again."""
+    request_ = twice(30, {"finish": "other"})
+    assert found("double_generation", request_) is None
+    assert cannot_tell("double_generation", request_) == ["untraced_between"]
 
 
 # --- malformed_tool_arguments ---------------------------------------------------------------------
@@ -154,6 +166,7 @@ def asked_anew(*between: Branch, arguments: str = BROKEN, tail: float = 0) -> Br
     )
 
 
+@proves("malformed_tool_arguments", FIRES, SILENT)
 def test_asked_again_since_its_json_did_not_parse() -> None:
     twin = analyzed(
         agent(
@@ -264,6 +277,30 @@ def test_arguments_that_are_not_the_reason(request_: Branch) -> None:
     assert found("malformed_tool_arguments", request_) is None
 
 
+@proves("malformed_tool_arguments", UNKNOWN)
+def test_a_tool_that_failed_at_once_and_says_nothing() -> None:
+    """As an SDK writes it that records no content: what the model wrote is not known."""
+    asks, answers = chat(0, 100, finish="tool_calls"), chat(130, 230, stream=False)
+    request_ = agent(0, 230, asks, refused(error="tool_error"), answers)
+    assert cannot_tell("malformed_tool_arguments", request_) == ["arguments_not_recorded"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"error": "ConnectionError"},
+        {"status_message": "no such city"},
+        {"arguments": {"city": "Paris"}},
+        {"error": None},
+    ],
+    ids=["its type says", "its message says", "its arguments are known", "it succeeded"],
+)
+def test_a_tool_that_tells_what_happened(fields: dict[str, Any]) -> None:
+    tool_ = refused(**({"error": "tool_error"} | fields))
+    request_ = agent(0, 230, chat(0, 100, finish="tool_calls"), tool_, chat(130, 230))
+    assert cannot_tell("malformed_tool_arguments", request_) == []
+
+
 def test_nobody_asked_again() -> None:
     first = chat(0, 100, asks={"c1": "weather"}, arguments=BROKEN)
     assert found("malformed_tool_arguments", agent(0, 100, first)) is None
@@ -285,6 +322,7 @@ def retried(*failed: tuple[float, float]) -> Document:
     return analyzed(agent(0, start + 400, *attempts, answer, id="a"))
 
 
+@proves("model_retry", FIRES, SILENT)
 def test_failed_attempts_and_the_waits_between_them() -> None:
     faulty, twin = retried((0, 50), (200, 260)), retried()
     finding = diagnoses(faulty)["model_retry"]
@@ -356,6 +394,7 @@ def queued(waited: float, ttft: float, end: float = 500) -> Document:
     return analyzed(agent(0, end, chat(0, end, served, input=100, output=20, id="call")))
 
 
+@proves("queueing", FIRES, SILENT)
 def test_a_call_that_waited_for_its_turn_at_the_service() -> None:
     faulty, twin = queued(200, 300, 500), queued(0, 100, 300)
     finding = diagnoses(faulty)["queueing"]
@@ -392,23 +431,36 @@ def test_a_call_that_waited_for_a_slot_at_the_client() -> None:
     assert "queueing" not in diagnoses(request(50))
 
 
+@proves("queueing", UNKNOWN)
+def test_a_late_first_token_whose_queue_nobody_reports() -> None:
+    """Within its budget nobody asks."""
+    late, early = begins(80, 1000), begins(50, 1000)
+    known: dict[str, Any] = {"budgets": SOON, "profile": USUAL}
+    assert cannot_tell("queueing", late, **known) == ["queue_not_reported"]
+    assert triage(analyzed(late, **known), 2) == ("unknown", "queue_not_reported")
+    assert cannot_tell("queueing", early, **known) == []
+    assert cannot_tell("queueing", late, profile=USUAL) == []
+
+
 # --- slow_first_token -----------------------------------------------------------------------------
 
 USUAL = Profile(median_input_tokens=1000)
 
 
-def begun(
-    ttft: float | None, tokens: int | None = 400, profile: Profile | None = USUAL
-) -> Document:
-    """A call of 100 ms after its first token; 50 ms until it were promised."""
+SOON = {"ttft": ns(50)}  # promised
+
+
+def begins(ttft: float | None, tokens: int | None = 400) -> Branch:
+    """A call of 100 ms after its first token."""
     end = (ttft or 0) + 100
-    return analyzed(
-        agent(0, end, chat(0, end, ttft=ttft, input=tokens, output=20, id="call")),
-        budgets={"ttft": ns(50)},
-        profile=profile,
-    )
+    return agent(0, end, chat(0, end, ttft=ttft, input=tokens, output=20, id="call"))
 
 
+def begun(ttft: float | None, tokens: int | None = 400) -> Document:
+    return analyzed(begins(ttft, tokens), budgets=SOON, profile=USUAL)
+
+
+@proves("slow_first_token", FIRES, SILENT)
 def test_a_late_first_token_though_the_prompt_is_short() -> None:
     faulty, twin = begun(80), begun(50)
     finding = diagnoses(faulty)["slow_first_token"]
@@ -427,17 +479,22 @@ def test_a_late_first_token_of_a_long_prompt_has_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "why"),
+    ("request_", "profile", "why"),
     [
-        (begun(80, profile=None), "no_usual_prompt"),
-        (begun(80, None), "no_usual_prompt"),
-        (begun(None), "ttft_unknown"),
+        (begins(80), None, "no_usual_prompt"),
+        (begins(80, None), USUAL, "no_usual_prompt"),
+        (begins(None), USUAL, "ttft_unknown"),
     ],
     ids=["the app's prompts are unknown", "this prompt is not counted", "no first token"],
 )
-def test_what_cannot_be_said_of_first_tokens(document: Document, why: str) -> None:
-    assert "slow_first_token" not in diagnoses(document)
-    assert triage(document, 2) == ("unknown", why)
+@proves("slow_first_token", UNKNOWN)
+def test_what_cannot_be_said_of_first_tokens(
+    request_: Branch, profile: Profile | None, why: str
+) -> None:
+    known: dict[str, Any] = {"budgets": SOON, "profile": profile}
+    assert found("slow_first_token", request_, **known) is None
+    assert cannot_tell("slow_first_token", request_, **known) == [why]
+    assert triage(analyzed(request_, **known), 2)[0] == "unknown"
 
 
 @pytest.mark.parametrize(("known", "state"), [(1, "clear"), (0, "unknown")])
@@ -452,12 +509,18 @@ def test_half_of_the_first_tokens_must_be_known(known: int, state: str) -> None:
 # --- slow_decode ----------------------------------------------------------------------------------
 
 
-def spoken(tpot: float, **known: Any) -> Document:
+def speaks(tpot: float, **facts: Any) -> Branch:
     """A hundred tokens after the first."""
     end = 50 + 100 * tpot
-    return analyzed(agent(0, end, chat(0, end, ttft=50, input=9, output=101, id="call")), **known)
+    facts = {"ttft": 50, "input": 9, "output": 101, **facts}
+    return agent(0, end, chat(0, end, id="call", **facts))
 
 
+def spoken(tpot: float, **known: Any) -> Document:
+    return analyzed(speaks(tpot), **known)
+
+
+@proves("slow_decode", FIRES, SILENT)
 def test_text_that_is_slower_than_promised() -> None:
     budgets = {"budgets": {"tpot": ns(20)}}
     faulty, twin = spoken(30, **budgets), spoken(20, **budgets)
@@ -475,10 +538,26 @@ def test_without_a_budget_no_text_is_slow() -> None:
     assert "slow_decode" not in diagnoses(spoken(300))
 
 
+@proves("slow_decode", UNKNOWN)
+@pytest.mark.parametrize("facts", [{"ttft": None}, {"output": None}], ids=["TTFT", "tokens"])
+def test_text_whose_pace_nothing_tells(facts: dict[str, Any]) -> None:
+    budgets = {"tpot": ns(20)}
+    assert cannot_tell("slow_decode", speaks(30, **facts), budgets=budgets) == ["tpot_unknown"]
+    assert cannot_tell("slow_decode", speaks(30, **facts)) == []
+
+
+def test_one_token_has_no_pace() -> None:
+    assert cannot_tell("slow_decode", speaks(30, output=1), budgets={"tpot": ns(20)}) == []
+
+
 # --- decode_stutter -------------------------------------------------------------------------------
 
 
-def streamed(gaps: Sequence[float], **fields: Any) -> Document:
+def streamed(gaps: Sequence[float]) -> Document:
+    return analyzed(stream(gaps))
+
+
+def stream(gaps: Sequence[float], **fields: Any) -> Branch:
     """A call with an event a chunk, `gaps` ms apart, the first at 100 ms."""
     moments = [100.0]
     for gap in gaps:
@@ -494,9 +573,10 @@ def streamed(gaps: Sequence[float], **fields: Any) -> Document:
         id="call",
         **fields,
     )
-    return analyzed(agent(0, end, call))
+    return agent(0, end, call)
 
 
+@proves("decode_stutter", FIRES, SILENT)
 def test_text_that_halts() -> None:
     """Twenty gaps of 20 ms and three of 100: 80 too much each."""
     faulty, twin = streamed([20] * 20 + [100] * 3), streamed([20] * 23)
@@ -519,9 +599,12 @@ def test_text_that_flows(gaps: Sequence[float]) -> None:
     assert "decode_stutter" not in diagnoses(streamed(gaps))
 
 
+@proves("decode_stutter", UNKNOWN)
 def test_of_a_stream_whose_events_were_dropped_nothing_is_said() -> None:
-    document = streamed([20] * 20 + [100] * 3, dropped_events=5)
-    assert "decode_stutter" not in diagnoses(document)
+    halting = stream([20] * 20 + [100] * 3, dropped_events=5)
+    assert found("decode_stutter", halting) is None
+    assert cannot_tell("decode_stutter", halting) == ["chunks_dropped"]
+    assert triage(analyzed(halting), 2) == ("unknown", "chunks_dropped")
 
 
 # --- oversized_model ------------------------------------------------------------------------------
@@ -529,11 +612,20 @@ def test_of_a_stream_whose_events_were_dropped_nothing_is_said() -> None:
 SIMPLE = Profile(fits={"m": CallFit(0, 0, 1e6, 40)}, simple_ns={"m": ns(900), "s": ns(300)})
 
 
-def simple(*more: Branch, profile: Profile | None = SIMPLE, **facts: Any) -> Document:
+def asked(*more: Branch, lasts: float = 900, **facts: Any) -> Branch:
     facts = {"input": 500, "output": 150, "ttft": 100, **facts}
-    return analyzed(agent(0, 1000, chat(0, 900, id="call", **facts), *more), profile=profile)
+    return agent(0, lasts + 100, chat(0, lasts, id="call", **facts), *more)
 
 
+def simple(*more: Branch, profile: Profile | None = SIMPLE, **facts: Any) -> Document:
+    return analyzed(asked(*more, **facts), profile=profile)
+
+
+def medians(own: float, other: float) -> Profile:
+    return Profile(simple_ns={"m": ns(own), "s": ns(other)})
+
+
+@proves("oversized_model", FIRES)
 def test_a_simple_request_on_a_large_model() -> None:
     finding = diagnoses(simple())["oversized_model"]
     assert finding["evidence"] == {
@@ -545,26 +637,43 @@ def test_a_simple_request_on_a_large_model() -> None:
     assert finding["saving_ns"] == ns(600)
 
 
+@proves("oversized_model", UNKNOWN)
+@pytest.mark.parametrize("facts", [{"input": None}, {"output": None}], ids=str)
+def test_a_request_of_unknown_length_may_be_simple(facts: dict[str, Any]) -> None:
+    assert cannot_tell("oversized_model", asked(**facts), profile=SIMPLE) == ["tokens_unknown"]
+    assert cannot_tell("oversized_model", asked(**facts, model="s"), profile=SIMPLE) == []
+
+
+def test_no_more_is_saved_than_the_request_took() -> None:
+    """600 ms where the model's median is 900, and the other's 300."""
+    finding = found("oversized_model", asked(lasts=500), profile=SIMPLE)
+    assert finding is not None
+    assert ms(finding["saving_ns"]) == 300
+
+
 @pytest.mark.parametrize(
     "document",
     [
         simple(input=501),
         simple(output=151),
-        simple(input=None),
         simple(model="s"),
         simple(profile=None),
         simple(tool(900, 950)),
         simple(chat(900, 990, input=9, output=9)),
+        simple(profile=medians(900, 721)),
+        simple(lasts=200),
     ],
     ids=[
         "long in",
         "long out",
-        "not counted",
         "the fastest already",
         "no profile",
         "a tool",
         "two turns",
+        "less than a fifth faster",
+        "as fast as the other",
     ],
 )
+@proves("oversized_model", SILENT)
 def test_requests_that_are_not_simple_or_have_no_faster_model(document: Document) -> None:
     assert "oversized_model" not in diagnoses(document)

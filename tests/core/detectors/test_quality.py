@@ -6,10 +6,27 @@ every code fires and its twin is silent, and the doubts that only the finished r
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.builders import Branch, agent, at, chat, guardrail, http, ns, plain, server, tool
+from tests.builders import (
+    Branch,
+    agent,
+    at,
+    chat,
+    guardrail,
+    http,
+    ns,
+    numbered,
+    plain,
+    server,
+    tool,
+)
 from tests.core.reading import analyzed, notes
+from tracebudget.core.detectors import quality
 from tracebudget.core.finding import MAX_SPAN_IDS
 
 OPENINFERENCE = {"openinference.span.kind": "LLM", "llm.token_count.completion": 50}
@@ -104,14 +121,48 @@ CASES: dict[str, tuple[tuple[Branch, ...], tuple[Branch, ...]]] = {
         (agent(0, 300, plain(0, 300, chat(0, 90), chat(200, 300), name="turn")),),
         (agent(0, 300, plain(0, 300, chat(0, 90), name="turn")),),
     ),
+    "content_truncated": (
+        (agent(0, 100, chat(0, 90, dropped_attributes=3)),),
+        (agent(0, 100, chat(0, 90)),),
+    ),
+}
+
+# code -> what it says of its faulty trace, beside the number of spans
+NUMBERS: dict[str, dict[str, Any]] = {
+    "launcher_root": {"ended_after_ns": ns(5)},
+    "tokens_refused": {"keys": ["gen_ai.usage.input_tokens"]},
+    "missing_parent": {"parent": "gone"},
+    "clock_skew": {"offset_ns": ns(50)},
+    "ends_before_start": {"by_ns": ns(10)},
+    "unfinished_span": {"assumed_end_ns": at(60)},
+    "ttft_equals_duration": {"from": "event:First Token Stream Event", "value_ns": ns(171)},
+    "ttft_out_of_range": {"from": "event:First Token Stream Event", "value_ns": ns(-3)},
+    "ttft_not_prefill": {"from": "gen_ai.response.time_to_first_chunk", "value_ns": ns(169)},
+    "reported_exceeds_wall": {"ttft_ns": ns(900), "duration_ns": ns(171)},
+    "late_model_end": {"by_ns": ns(105)},
+    "rehung_step": {"from": numbered(2), "to": numbered(1)},
+    "suspect_unit": {"start_ns": at(0) // 1000},
+    "tokens_missing": {"of": 1},
+    "tools_not_traced": {"unattributed_ns": ns(110)},
+    "session_conflict": {"sessions": 2},
+    "turns_disagree": {"spans": 1, "turns": 2},
 }
 
 
 @pytest.mark.parametrize("code", CASES)
-def test_every_code_fires_and_its_twin_is_silent(code: str) -> None:
+def test_every_code_fires_with_its_numbers_and_its_twin_is_silent(code: str) -> None:
     faulty, twin = CASES[code]
-    assert code in notes(analyzed(*faulty))
+    finding = notes(analyzed(*faulty))[code]
+    count = len(finding["span_ids"])
+    assert finding["evidence"] == NUMBERS.get(code, {}) | {"count": count}
     assert code not in notes(analyzed(*twin))
+
+
+def test_every_note_of_the_core_has_its_case() -> None:
+    core = Path(quality.__file__).parent.parent
+    source = "\n".join(path.read_text("utf-8") for path in core.rglob("*.py"))
+    written = re.findall(r'Note\(\s*"(\w+)"', source) + re.findall(r'return "(ttft_\w+)"', source)
+    assert set(written) == set(CASES)
 
 
 @pytest.mark.parametrize("code", CASES)

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from tests.builders import Branch, agent, chat, ns, plain, tool
-from tests.core.reading import Document, analyzed, diagnoses, difference, found, ms, triage
+from tests.core.detectors.proof import FIRES, SILENT, UNKNOWN, proves
+from tests.core.reading import (
+    Document,
+    analyzed,
+    cannot_tell,
+    diagnoses,
+    difference,
+    found,
+    ms,
+    triage,
+)
 from tracebudget.core.declared import Declared
 
 NAMES = ("search", "fetch", "count")
@@ -42,6 +52,7 @@ def wave(*lengths: float, gap: float = 0, side_by_side: bool = False) -> tuple[B
 # --- serial_tools (T-2) ---------------------------------------------------------------------------
 
 
+@proves("serial_tools", FIRES, SILENT)
 def test_tools_of_one_answer_that_ran_one_after_another() -> None:
     """The golden case: three tools of 300 ms in a row, 600 of 900 to save."""
     faulty = analyzed(turn(*wave(300, 300, 300)))
@@ -120,6 +131,13 @@ def test_tools_that_could_not_run_together(request_: Branch) -> None:
     assert found("serial_tools", request_) is None
 
 
+@proves("serial_tools", UNKNOWN)
+def test_tools_that_no_span_shows_may_have_run_one_after_another() -> None:
+    request_ = agent(0, 1100, chat(0, 100, asks=ASKS), chat(1000, 1100, stream=False))
+    assert cannot_tell("serial_tools", request_) == ["tools_not_traced"]
+    assert triage(analyzed(request_), 3) == ("unknown", "tools_not_traced")
+
+
 def test_without_ids_the_tools_of_a_turn_are_its_answers() -> None:
     tools = (tool(100, 400, name="search"), tool(400, 700, name="fetch"))
     assert found("serial_tools", turn(*tools, asks=None)) is not None
@@ -153,6 +171,7 @@ def repeated(
     )
 
 
+@proves("repeated_tool_call", FIRES, SILENT)
 def test_the_same_tool_with_the_same_arguments_again() -> None:
     faulty = repeated(0)
     twin = analyzed(
@@ -219,6 +238,7 @@ def test_parallel_calls_could_not_have_answered_each_other() -> None:
     assert found("repeated_tool_call", turn(tool(100, 300, **same), tool(100, 300, **same))) is None
 
 
+@proves("repeated_tool_call", UNKNOWN)
 def test_without_arguments_it_is_unknown() -> None:
     document = repeated(first={"arguments": None}, second={"arguments": None})
     assert "repeated_tool_call" not in diagnoses(document)
@@ -227,6 +247,15 @@ def test_without_arguments_it_is_unknown() -> None:
 
 def test_a_tool_that_was_called_once_needs_no_arguments() -> None:
     assert triage(analyzed(turn(tool(100, 300), asks={"c1": "search"})), 3) == ("clear", None)
+
+
+@pytest.mark.parametrize(("lasts", "fires"), [(5, True), (4.9, False)])
+def test_a_repeat_that_a_cache_would_answer_no_sooner(lasts: float, fires: bool) -> None:
+    """smolagents' `final_answer` only hands the answer over."""
+    same: dict[str, Any] = {"name": "final_answer", "arguments": {"answer": "yes"}}
+    tools = (tool(100, 100 + lasts, **same), tool(200, 200 + lasts, **same))
+    request_ = agent(0, 400, chat(0, 100), tools[0], chat(110, 200), tools[1], chat(210, 400))
+    assert (found("repeated_tool_call", request_) is not None) is fires
 
 
 # --- tool_timeout ---------------------------------------------------------------------------------
@@ -256,6 +285,7 @@ def without_it() -> Document:
 @pytest.mark.parametrize(
     "error", ["TimeoutError", "httpx.ReadTimeout", "deadline_exceeded", "Timed out"]
 )
+@proves("tool_timeout", FIRES, SILENT)
 def test_a_tool_whose_error_says_that_it_timed_out(error: str) -> None:
     faulty = timed_out(error)
     finding = diagnoses(faulty)["tool_timeout"]
@@ -293,6 +323,28 @@ def test_a_tool_that_succeeded_at_its_limit_did_not_run_into_it() -> None:
     assert "tool_timeout" not in diagnoses(document)
 
 
+@proves("tool_timeout", UNKNOWN)
+@pytest.mark.parametrize("error", ["_OTHER", "ToolException", "tool_error", "Error"])
+def test_a_tool_that_failed_without_a_word_may_have_timed_out(error: str) -> None:
+    request_ = turn(tool(100, 900, error=error))
+    assert cannot_tell("tool_timeout", request_) == ["tool_error_not_recorded"]
+    assert triage(analyzed(request_), 3) == ("unknown", "tool_error_not_recorded")
+
+
+@pytest.mark.parametrize(
+    ("fields", "known"),
+    [
+        ({"error": "ConnectionError"}, {}),
+        ({"error": "Error", "status_message": "no such order"}, {}),
+        ({"error": "Error"}, {"declared": Declared(tool_timeout_ns=ns(3000))}),
+        ({"error": None}, {}),
+    ],
+    ids=["its type says", "its message says", "its limit is declared", "it succeeded"],
+)
+def test_a_tool_that_did_not_time_out(fields: dict[str, Any], known: dict[str, Any]) -> None:
+    assert cannot_tell("tool_timeout", turn(tool(100, 900, **fields)), **known) == []
+
+
 def test_what_timed_out_is_reported_as_that_alone() -> None:
     assert "tool_retry" not in diagnoses(timed_out("TimeoutError"))
 
@@ -300,6 +352,7 @@ def test_what_timed_out_is_reported_as_that_alone() -> None:
 # --- tool_retry -----------------------------------------------------------------------------------
 
 
+@proves("tool_retry", FIRES, SILENT)
 def test_a_tool_that_failed_and_was_called_again() -> None:
     """With its wait: 500 ms and nothing between."""
     faulty = timed_out("ConnectionError")

@@ -37,8 +37,11 @@ def _rounds(turns: Sequence[Turn]) -> list[Node]:
 def context_growth(case: Case) -> Iterator[Finding | Unknown]:
     """First turn fast, later turns slower: the context grows, the KV cache is not reused (T-1)."""
     for run, turns in case.report.turns_of.items():
-        calls = [call for call in _rounds(turns) if call.facts.tokens.input is not None]
+        rounds = _rounds(turns)
+        calls = [call for call in rounds if call.facts.tokens.input is not None]
         if len(calls) < MIN_TURNS:
+            if len(rounds) >= MIN_TURNS:
+                yield Unknown("tokens_unknown")
             continue
         first, last = calls[0], calls[-1]
         before, after = first.facts.tokens, last.facts.tokens
@@ -144,7 +147,7 @@ def _cache_unused(case: Case, run: Run, missed: list[tuple[Node, int, int]]) -> 
 
 
 @detector("tool_result_inflates_context", step=4)
-def tool_result_inflates_context(case: Case) -> Iterator[Finding]:
+def tool_result_inflates_context(case: Case) -> Iterator[Finding | Unknown]:
     """One tool's result makes the next prompt, and so the next prefill, long."""
     for turns in case.report.turns_of.values():
         for turn, following in itertools.pairwise(turns):
@@ -153,9 +156,12 @@ def tool_result_inflates_context(case: Case) -> Iterator[Finding]:
                 yield from _inflated(case, turn, calls[0], calls[1])
 
 
-def _inflated(case: Case, turn: Turn, call: Node, following: Node) -> Iterator[Finding]:
+def _inflated(case: Case, turn: Turn, call: Node, following: Node) -> Iterator[Finding | Unknown]:
     before, after = call.facts.tokens.input, following.facts.tokens.input
-    if before is None or after is None or after - before < max(JUMP_TOKENS, JUMP_SHARE * before):
+    if before is None or after is None:
+        yield Unknown("tokens_unknown")
+        return
+    if after - before < max(JUMP_TOKENS, JUMP_SHARE * before):
         return
     tool, per_token = turn.tools[0], case.slope_ns
     cut = min(

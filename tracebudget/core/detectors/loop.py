@@ -9,7 +9,13 @@ from collections.abc import Iterator
 
 from tracebudget.core.budget import framework_ns
 from tracebudget.core.finding import Case, Finding, Severity, State, Unknown, detector, performance
-from tracebudget.core.replay import Change, framework_cut, saving_ns, time_without_models
+from tracebudget.core.replay import (
+    Change,
+    framework_cut,
+    owner_of,
+    saving_ns,
+    time_without_models,
+)
 from tracebudget.core.report import Report
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.tree import Node
@@ -84,6 +90,8 @@ def framework_overhead(case: Case) -> Iterator[Finding | Unknown]:
     own, turns = framework_ns(report), max(1, len(report.turns))
     allowed = limit if limit is not None else FRAMEWORK_PER_TURN_NS * turns
     if own <= allowed or (limit is None and own < FRAMEWORK_SHARE * active_ns(report)):
+        if _is_untraced(report):
+            yield Unknown("mostly_untraced")
         return
     io = report.parts[SegmentKind.FRAMEWORK]["io"] or 0
     yield performance(
@@ -160,7 +168,7 @@ def handoff_gap(case: Case) -> Iterator[Finding]:
             and piece.duration > GAP_SHARE * active_ns(report)
         ):
             before = _neighbours(report, piece.start, piece.end)
-            change = Change(shorter={piece.node: piece.duration})
+            change = Change(shorter={owner_of(report, piece): piece.duration})
             yield performance(
                 case,
                 "handoff_gap",

@@ -10,7 +10,14 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from tracebudget.core.budget import call_tpot_ns, known_ttft_ns
-from tracebudget.core.detectors.tool import failed, refused_arguments
+from tracebudget.core.detectors.loop import active_ns
+from tracebudget.core.detectors.tool import (
+    REFUSED_WITHIN_NS,
+    arguments_of,
+    failed,
+    is_mute,
+    refused_arguments,
+)
 from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
 from tracebudget.core.gap import WORTH_NS
 from tracebudget.core.profile import is_short
@@ -34,6 +41,7 @@ STUTTER_FACTOR, STUTTER_GAPS = (
     20,
 )  # the source's own example is 20 ms that become 80; fewer gaps prove nothing
 KNOWN_SHARE = 0.5  # with TTFT known for fewer calls, nothing is said of model figures
+FASTER_SHARE = 0.2  # medians of a few dozen requests differ by a tenth without any reason
 CHUNK_EVENTS = (
     "gen_ai.content.completion.chunk",
     "llm.content.completion.chunk",
@@ -124,8 +132,10 @@ def _is_sampling(calls: Sequence[Node], index: int, run_of: dict[Node, Run]) -> 
 
 
 @detector("malformed_tool_arguments", step=2)
-def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
-    """The model was asked again since the arguments it had written for a tool were no JSON."""
+def malformed_tool_arguments(case: Case) -> Iterator[Finding | Unknown]:
+    """The model was asked again since the arguments it had written for a tool were no JSON. Unknown
+    where its tools failed at once and nobody recorded what they were called with.
+    """
     calls = case.report.good_calls
     next_in_run = {
         a: b for run in case.report.runs for a, b in zip(run.calls, run.calls[1:], strict=False)
@@ -152,6 +162,14 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding]:
                     {r.name for r in unparsed} | {t.step.name for t in bad if t.step is not None}
                 ),
             )
+        elif between and all(_may_be_refused(case, tool) for tool in between):
+            yield Unknown("arguments_not_recorded")
+
+
+def _may_be_refused(case: Case, tool: Node) -> bool:
+    """It failed as soon as arguments are checked, and says neither why nor what they were."""
+    is_soon = tool.duration <= REFUSED_WITHIN_NS
+    return is_soon and is_mute(tool) and arguments_of(case, tool) is None
 
 
 def _tools_between(case: Case, first: Node, second: Node) -> Sequence[Node]:
@@ -233,18 +251,19 @@ def _hidden_retry(case: Case, call: Node) -> Iterator[Finding]:
 
 
 @detector("queueing", step=2)
-def queueing(case: Case) -> Iterator[Finding]:
+def queueing(case: Case) -> Iterator[Finding | Unknown]:
     """Fine off-peak, jitter at peak: the request waited for its turn at the service, or at the
-    client (T-4).
+    client (T-4). Unknown where a first token is too late and nobody reports the queue.
     """
+    limit = case.limit("ttft")
     for call in case.report.good_calls:
         queue, ttft = call.facts.queue_ns, known_ttft_ns(call)
-        if (
-            queue is not None
-            and ttft is not None
-            and queue > QUEUE_NS
-            and queue > QUEUE_SHARE * ttft
-        ):
+        if ttft is None:
+            continue
+        if queue is None:
+            if limit is not None and ttft > limit:
+                yield Unknown("queue_not_reported")
+        elif queue > QUEUE_NS and queue > QUEUE_SHARE * ttft:
             yield performance(
                 case,
                 "queueing",
@@ -254,6 +273,10 @@ def queueing(case: Case) -> Iterator[Finding]:
                 queue_ns=queue,
                 ttft_ns=ttft,
             )
+    yield from _queued_at_client(case)
+
+
+def _queued_at_client(case: Case) -> Iterator[Finding]:
     for node in case.report.steps:
         if (
             node.step is not None
@@ -302,12 +325,15 @@ def slow_first_token(case: Case) -> Iterator[Finding | Unknown]:
 
 
 @detector("slow_decode", step=2)
-def slow_decode(case: Case) -> Iterator[Finding]:
-    """Slow text: time per output token over budget."""
+def slow_decode(case: Case) -> Iterator[Finding | Unknown]:
+    """Slow text: time per output token over budget. Unknown where a call's is."""
     limit = case.limit("tpot")
-    for call in case.report.good_calls:
+    for call in case.report.good_calls if limit is not None else ():
         tpot, output = call_tpot_ns(call), call.facts.tokens.output
-        if limit is not None and tpot is not None and tpot > limit and output is not None:
+        if tpot is None:
+            if output is None or output > 1:
+                yield Unknown("tpot_unknown")
+        elif limit is not None and tpot > limit and output is not None:
             excess = (tpot - limit) * (output - 1)
             yield performance(
                 case,
@@ -322,10 +348,15 @@ def slow_decode(case: Case) -> Iterator[Finding]:
 
 
 @detector("decode_stutter", step=2)
-def decode_stutter(case: Case) -> Iterator[Finding]:
-    """Halting text: some gaps between chunks are far longer than the usual one."""
+def decode_stutter(case: Case) -> Iterator[Finding | Unknown]:
+    """Halting text: some gaps between chunks are far longer than the usual one. Unknown where the
+    sender dropped some of the chunks' events.
+    """
     for call in case.report.good_calls:
         gaps = chunk_gaps(call)
+        if call.span.dropped_events and gaps:
+            yield Unknown("chunks_dropped")
+            continue
         if len(gaps) < STUTTER_GAPS:
             continue
         usual, p95 = int(median(gaps)), sorted(gaps)[int(0.95 * (len(gaps) - 1))]
@@ -344,11 +375,7 @@ def decode_stutter(case: Case) -> Iterator[Finding]:
 
 
 def chunk_gaps(call: Node) -> list[int]:
-    """Times between the chunks of a streamed answer, where the span has an event for each and none
-    was dropped.
-    """
-    if call.span.dropped_events or not call.span.events:
-        return []
+    """Times between the chunks of a streamed answer, where the span has an event for each."""
     times = sorted(
         event.time_ns for event in call.span.events if event.name.startswith(CHUNK_EVENTS)
     )
@@ -356,24 +383,30 @@ def chunk_gaps(call: Node) -> list[int]:
 
 
 @detector("oversized_model", step=2)
-def oversized_model(case: Case) -> Iterator[Finding]:
+def oversized_model(case: Case) -> Iterator[Finding | Unknown]:
     """A simple request on a large model, when a smaller one of the app answers such requests
     faster.
     """
     report, profile, calls = case.report, case.report.profile, case.report.good_calls
     if profile is None or len(calls) != 1 or len(report.turns) != 1 or report.tools:
         return
-    facts = calls[0].facts
-    faster = profile.faster_model(facts.model) if is_short(facts.tokens) else None
-    if faster is not None:
-        name, own_ns, other_ns = faster
+    faster = profile.faster_model(calls[0].facts.model)
+    if faster is None:
+        return
+    name, own_ns, other_ns = faster
+    tokens = calls[0].facts.tokens
+    if own_ns - other_ns < FASTER_SHARE * own_ns or active_ns(report) <= other_ns:
+        return
+    if tokens.input is None or tokens.output is None:
+        yield Unknown("tokens_unknown")
+    elif is_short(tokens):
         yield performance(
             case,
             "oversized_model",
             [calls[0]],
             turn=report.turns[0],
-            saving_ns=own_ns - other_ns,
-            model=facts.model,
+            saving_ns=min(own_ns, active_ns(report)) - other_ns,
+            model=calls[0].facts.model,
             other=name,
             median_ns=own_ns,
             other_median_ns=other_ns,

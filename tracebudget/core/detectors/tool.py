@@ -20,11 +20,13 @@ WORTH_NS = MS  # a wave that would end sooner by less is no finding
 DEFAULT_TTL_NS = (
     60 * SECOND
 )  # the source's tool_result_ttl_seconds: a result older than this is asked for anew
+WORTH_REPEAT_NS = 5 * MS  # a look-up in a cache takes about as long
 AT_LIMIT = 0.01  # a failed call this close to the declared limit hit it
 
 REFUSED_WITHIN_NS = 50 * MS  # arguments are checked before the work: a later error is the work's
 
 # Names of error types.
+SAYS_NOTHING = re.compile(r"|_?other|unknown|(tool)?[ _]?(error|exception|failed)", re.IGNORECASE)
 TIMED_OUT = re.compile(r"time.?out|timed.?out|deadline", re.IGNORECASE)
 BAD_ARGUMENTS = re.compile(
     r"json|decode|validation|schema|pars(e|ing)|tool.?input|invalid.?arg", re.IGNORECASE
@@ -76,10 +78,12 @@ def request_of(case: Case, tool: Node) -> ToolRequest | None:
 
 
 @detector("serial_tools", step=3)
-def serial_tools(case: Case) -> Iterator[Finding]:
+def serial_tools(case: Case) -> Iterator[Finding | Unknown]:
     """Tools of one answer ran one after another. Saves the wave less its longest, within the
-    declared parallelism.
+    declared parallelism. Unknown where tools were asked for that no span shows.
     """
+    if any(note.code == "tools_not_traced" for note in case.report.notes):
+        yield Unknown("tools_not_traced")
     for turn in case.report.turns:
         wave = _wave(turn, case)
         if not wave[1:] or not _one_after_another(wave):
@@ -143,7 +147,7 @@ def repeated_tool_call(case: Case) -> Iterator[Finding | Unknown]:
     groups, unknown = _by_arguments(case)
     for tools in sorted(groups, key=lambda group: group[0].order()):
         name, repeats = name_of(tools[0]), _repeats(tools, ttl)
-        if repeats:
+        if tool_ns(repeats) >= WORTH_REPEAT_NS:
             change = Change(removed=frozenset(repeats))
             yield performance(
                 case,
@@ -191,12 +195,18 @@ def _repeats(tools: Sequence[Node], ttl_ns: int) -> list[Node]:
 
 
 @detector("tool_timeout", step=3)
-def tool_timeout(case: Case) -> Iterator[Finding]:
+def tool_timeout(case: Case) -> Iterator[Finding | Unknown]:
     """A tool ran into its limit: the error says so, or the failed call lasted exactly as long as
-    declared.
+    declared. Unknown where it failed without a word, and no limit is declared.
     """
+    limit = case.declared.tool_timeout_ns
     for tool in case.report.tools:
-        if not tool.background and failed(tool) and _hit_limit(tool, case.declared.tool_timeout_ns):
+        if tool.background or not failed(tool):
+            continue
+        if not _hit_limit(tool, limit):
+            if limit is None and is_mute(tool) and tool.duration > REFUSED_WITHIN_NS:
+                yield Unknown("tool_error_not_recorded")
+        else:
             yield performance(
                 case,
                 "tool_timeout",
@@ -205,8 +215,18 @@ def tool_timeout(case: Case) -> Iterator[Finding]:
                 saving_ns=saving_ns(case.report, Change(removed=frozenset({tool}))),
                 tool=name_of(tool),
                 duration_ns=tool.duration,
-                limit_ns=case.declared.tool_timeout_ns,
+                limit_ns=limit,
             )
+
+
+def is_mute(tool: Node) -> bool:
+    """It failed, and its span says nothing of why."""
+    step = tool.step
+    return (
+        step is not None
+        and step.complaint is None
+        and SAYS_NOTHING.fullmatch(step.error_type or "") is not None
+    )
 
 
 def _hit_limit(tool: Node, limit_ns: int | None) -> bool:
