@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test faults browser bench-ingest picture coverage lint format migrations-check check
+.PHONY: help setup run test faults browser bench-core bench-ingest picture coverage lint format migrations-check check
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ browser: .venv/dev  ## Run the browser tests alone
 
 picture: .venv/dev  ## Take the README's picture anew, from the demo
 	@$(BIN)/python -m tests.browser.picture
+
+bench-core: .venv/dev  ## Measure what the analysis of spans costs, and how it grows
+	@$(BIN)/python -m tests.bench_core
 
 bench-ingest: .venv/dev  ## Measure what taking in, storing and analysing spans costs here
 	@$(BIN)/python manage.py bench_ingest

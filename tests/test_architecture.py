@@ -75,7 +75,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "management": (
         "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "ingest.receipts",
         "pipeline", "store", "models", "keys", "partition", "sign_in", "runtime", "budget_file",
-        "summary", "demo", "document", "queries", "bench", "release",
+        "summary", "demo", "document", "queries", "bench", "release", "collector",
     ),
     # what Django and Celery load by name
     "migrations": ("models", "partition"),
@@ -84,7 +84,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "urls": ("probes", "ingest.urls", "web"),
     "otlp_urls": ("probes", "ingest.urls"),
     "apps": ("celery",),
-    "beat": (), "celery": (), "probes": (),
+    "beat": (), "celery": ("collector",), "probes": (), "collector": (),
     "wsgi": ("runtime.tether",), "otlp_wsgi": ("runtime.tether", "runtime.spread"),
     "otlp_grpc": ("ingest.rpc", "runtime.addresses"),
 }  # fmt: skip

@@ -9,6 +9,8 @@ from celery.exceptions import SecurityWarning
 from celery.signals import setup_logging, worker_process_init
 from django.conf import settings
 
+from tracebudget.collector import relax_collector
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tracebudget.settings")
 
 # Root in a container, or on a machine of one's own, is no danger here: no message can carry code
@@ -29,3 +31,4 @@ def keep_our_logging(**_: Any) -> None:
 def give_way(**_: Any) -> None:
     """Analysis can wait, and exporters cannot: in a burst the cores belong to ingest first."""
     os.nice(settings.WORKER_NICENESS)
+    relax_collector()
