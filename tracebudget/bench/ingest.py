@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tracebudget.bench import load, reference
 from tracebudget.bench.load import Request
+from tracebudget.bench.reference import Reference
 from tracebudget.bench.sender import Sent, send
 from tracebudget.bench.stack import Stack, running
 
@@ -63,10 +64,6 @@ class Burst:
     bytes_: Mapping[str, float]
 
     @property
-    def acked_rate(self) -> float:
-        return self.sent.spans / self.sent.seconds
-
-    @property
     def queryable_rate(self) -> float:
         return self.sent.spans / self.queryable
 
@@ -74,6 +71,14 @@ class Burst:
     def analysed_rate(self) -> float:
         """While traces wait for more spans, nothing can be analysed."""
         return self.sent.spans / (self.analysed - QUIET_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """The same for the bare reference, which analyses nothing."""
+
+    sent: Sent
+    cpu_us: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class Steady:
 @dataclass(frozen=True, slots=True)
 class Result:
     bursts: Mapping[str, Sequence[Burst]]  # by mode
-    references: Sequence[Sent]
+    references: Sequence[Bare]
     repeat: Sent
     stored_by_repeat: int
     steady: Steady
@@ -110,7 +115,7 @@ def measure(plan: Plan) -> Result:
             _set_privacy(stack, mode)
             requests = new(plan.spans)
             bursts[mode].append(_burst(stack, requests))
-            references.append(send(requests, bare, stack.key, connections=CONNECTIONS))
+            references.append(_bare(stack, bare, requests))
         repeat, stored = _repeat(stack, requests)
         _set_privacy(stack, MODES[0])
         steady = _steady(stack, new(plan.steady_rate * plan.steady_seconds), plan.steady_rate)
@@ -133,9 +138,25 @@ def _burst(stack: Stack, requests: Sequence[Request]) -> Burst:
         sent,
         queryable,
         analysed,
-        {name: (used[name] - cpu[name]) * 10**6 / sent.spans for name in used},
+        _cpu_us(cpu, used, sent),
         {kind: (grown[kind] - sizes[kind]) / sent.spans for kind in grown},
     )
+
+
+def _bare(stack: Stack, bare: Reference, requests: Sequence[Request]) -> Bare:
+    def cpu() -> dict[str, float]:
+        return {"otlp": bare.cpu_seconds(), "postgres": stack.cpu_seconds()["postgres"]}
+
+    before = cpu()
+    sent = send(requests, bare.address, stack.key, connections=CONNECTIONS)
+    return Bare(sent, _cpu_us(before, cpu(), sent))
+
+
+def _cpu_us(
+    before: Mapping[str, float], after: Mapping[str, float], sent: Sent
+) -> dict[str, float]:
+    """CPU time a span, by program."""
+    return {name: (after[name] - before[name]) * 10**6 / sent.spans for name in after}
 
 
 def _seconds_until(started: float, is_so: Callable[[], bool]) -> float:

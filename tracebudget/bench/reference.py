@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
+import psutil
 from django.conf import settings
 
-from tracebudget.bench.stack import Stack, free_port
+from tracebudget.bench.stack import Stack, cpu_seconds, free_port
 from tracebudget.runtime import child, programs
 from tracebudget.runtime.addresses import listens
 
@@ -27,9 +29,19 @@ TABLE = """
 """
 
 
+class Reference(NamedTuple):
+    """The running reference."""
+
+    address: str
+    process: psutil.Process
+
+    def cpu_seconds(self) -> float:
+        return cpu_seconds(self.process)
+
+
 @contextmanager
-def running(stack: Stack) -> Iterator[str]:
-    """Its address. Processes and threads as the product's."""
+def running(stack: Stack) -> Iterator[Reference]:
+    """Processes and threads as the product's, and connections spread over them like its own."""
     stack.database.execute(TABLE)
     port = free_port()
     command = programs.granian(
@@ -40,10 +52,13 @@ def running(stack: Stack) -> Iterator[str]:
     )
     environment = ("env", f"DATABASE_URL={stack.database_url}")
     command = replace(command, argv=(*environment, *command.argv))
-    with TemporaryDirectory() as directory, child.running(command, log=Path(directory) / "log"):
+    with (
+        TemporaryDirectory() as directory,
+        child.running(command, log=Path(directory) / "log") as process,
+    ):
         deadline = time.monotonic() + START_SECONDS
         while not listens("127.0.0.1", port):
             if time.monotonic() > deadline:
                 raise RuntimeError("The reference did not start.")
             time.sleep(0.1)
-        yield f"127.0.0.1:{port}"
+        yield Reference(f"127.0.0.1:{port}", psutil.Process(process.pid))

@@ -7,6 +7,7 @@ is left is what any receiver must do that stores spans as we do. granian serves 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import zlib
 from collections.abc import Callable, Iterable
@@ -16,6 +17,10 @@ from typing import Any
 import django
 import psycopg
 
+from tracebudget.runtime.spread import spread
+from tracebudget.runtime.tether import die_with_parent
+
+die_with_parent(os.getppid(), signal.SIGKILL)
 django.setup()
 
 from ingest.otlp import PROTOBUF, read_export  # noqa: E402
@@ -31,8 +36,8 @@ GZIP = zlib.MAX_WBITS | 16
 _local = threading.local()
 
 
-def application(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
-    """The WSGI application."""
+def store(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+    """What remains of an export."""
     wire = environ["wsgi.input"].read()
     _store(zlib.decompress(wire, GZIP))
     start_response("200 OK", [("Content-Type", PROTOBUF)])
@@ -56,3 +61,6 @@ def _database() -> psycopg.Connection:
         _local.database = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
     database: psycopg.Connection = _local.database
     return database
+
+
+application = spread(store)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -19,11 +17,11 @@ from typing import Any
 import psutil
 import psycopg
 
-from tracebudget.runtime import postgres
-from tracebudget.runtime.child import ROOT
+from tracebudget.runtime import child, postgres
+from tracebudget.runtime.child import Command
 from tracebudget.runtime.sockets import socket_directory
 
-START_SECONDS, STOP_SECONDS = 120, 15
+START_SECONDS = 120
 # How the programs are told apart: a word on their command line.
 PROGRAMS = {
     "otlp": "tracebudget.otlp_wsgi:application",
@@ -52,12 +50,14 @@ class Stack:
     def cpu_seconds(self) -> dict[str, float]:
         """CPU time so far of each program, with all its processes."""
         seconds: defaultdict[str, float] = defaultdict(float)
-        for child in psutil.Process(self._process.pid).children():
-            name = _program(child)
-            for process in (child, *child.children(recursive=True)):
-                times = process.cpu_times()
-                seconds[name] += times.user + times.system
+        for process in psutil.Process(self._process.pid).children():
+            seconds[_program(process)] += cpu_seconds(process)
         return seconds
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """CPU time so far of a process and of all below it, those that have ended too."""
+    return sum(sum(one.cpu_times()[:4]) for one in (process, *process.children(recursive=True)))
 
 
 def _program(process: psutil.Process) -> str:
@@ -69,22 +69,21 @@ def _program(process: psutil.Process) -> str:
 def running(settings: Mapping[str, str]) -> Iterator[Stack]:
     """The product with these settings beside the defaults, from its first start to its end."""
     with tempfile.TemporaryDirectory(prefix="tb-bench-") as directory:
-        data_dir = Path(directory)
-        ports = {
-            f"TRACEBUDGET_{name}": str(free_port()) for name in ("PORT", "OTLP_PORT", "GRPC_PORT")
+        data_dir, otlp_port = Path(directory), free_port()
+        environment = {
+            "TRACEBUDGET_DATA_DIR": directory,
+            "TRACEBUDGET_PORT": str(free_port()),
+            "TRACEBUDGET_OTLP_PORT": str(otlp_port),
+            "TRACEBUDGET_GRPC_PORT": str(free_port()),
+            **settings,
         }
-        environment = os.environ | ports | dict(settings) | {"TRACEBUDGET_DATA_DIR": directory}
-        environment.pop("DATABASE_URL", None)
-        environment.pop("BROKER_URL", None)
-        with (data_dir / "up.log").open("wb") as log:
-            command = [sys.executable, "manage.py", "up", "--no-demo"]
-            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
-        try:
-            _wait_until_ready(process, data_dir / "up.log")
-            yield Stack(data_dir, process, int(ports["TRACEBUDGET_OTLP_PORT"]))
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(STOP_SECONDS)
+        pairs = (f"{name}={value}" for name, value in environment.items())
+        ours = ("env", "--unset=DATABASE_URL", "--unset=BROKER_URL", *pairs)
+        command = Command("up", (*ours, sys.executable, "manage.py", "up", "--no-demo"))
+        log = data_dir / "up.log"
+        with child.running(command, log=log) as process:
+            _wait_until_ready(process, log)
+            yield Stack(data_dir, process, otlp_port)
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 from argparse import ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from tracebudget.bench.ingest import CONNECTIONS, KINDS, MODES, Plan, Result, measure
+from tracebudget.bench.ingest import (
+    CONNECTIONS,
+    KINDS,
+    MODES,
+    Bare,
+    Burst,
+    Plan,
+    Result,
+    measure,
+)
 from tracebudget.summary import table
 
 COLUMNS = (*MODES, "reference")
@@ -27,6 +37,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         plan = Plan(options["spans"], options["rounds"], options["rate"], options["seconds"])
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # what we started ends with us
         load_before = os.getloadavg()[0]
         for line in report(measure(plan), plan):
             self.stdout.write(line)
@@ -57,31 +68,38 @@ Row = tuple[str, ...]
 
 
 def _rates(result: Result) -> Iterable[Row]:
-    bare = median(sent.spans / sent.seconds for sent in result.references)
-    bursts = [result.bursts[mode] for mode in MODES]
-    acked = [median(burst.acked_rate for burst in some) for some in bursts]
-    yield ("acknowledged spans/s", *_whole(acked), f"{bare:.0f}")
+    bursts, measured = _bursts(result), _measured(result)
+    rates = [median(one.sent.spans / one.sent.seconds for one in some) for some in measured]
+    yield ("acknowledged spans/s", *_whole(rates))
     queryable = [median(burst.queryable_rate for burst in some) for some in bursts]
     yield ("queryable spans/s", *_whole(queryable), "")
-    yield ("of the reference", *(f"{rate / bare:.2f}" for rate in queryable), "1.00")
+    yield ("of the reference", *(f"{rate / rates[-1]:.2f}" for rate in queryable), "1.00")
     analysed = [median(burst.analysed_rate for burst in some) for some in bursts]
     yield ("analysed spans/s", *_whole(analysed), "")
-    sents = [*([burst.sent for burst in some] for some in bursts), result.references]
     for percent in (50, 95, 99):
-        values = [median(sent.percentile_ms(percent) for sent in some) for some in sents]
+        values = [median(one.sent.percentile_ms(percent) for one in some) for some in measured]
         yield (f"p{percent} ms a request", *_whole(values))
 
 
 def _costs(result: Result) -> Iterable[Row]:
-    bursts = [result.bursts[mode] for mode in MODES]
+    bursts, measured = _bursts(result), _measured(result)
     for name in ("otlp", "postgres", "worker"):
-        used = [median(burst.cpu_us[name] for burst in some) for some in bursts]
-        yield (f"CPU us a span, {name}", *_whole(used), "")
+        used = [median(one.cpu_us.get(name, 0) for one in some) for some in measured]
+        yield (f"CPU us a span, {name}", *_whole(used))
     for kind in KINDS:
         sizes = [median(burst.bytes_[kind] for burst in some) for some in bursts]
         yield (f"bytes a span, {kind}", *_whole(sizes), "")
     sums = [median(sum(burst.bytes_.values()) for burst in some) for some in bursts]
     yield ("bytes a span, all", *_whole(sums), "")
+
+
+def _bursts(result: Result) -> list[Sequence[Burst]]:
+    return [result.bursts[mode] for mode in MODES]
+
+
+def _measured(result: Result) -> list[Sequence[Burst | Bare]]:
+    """A column each."""
+    return [*_bursts(result), result.references]
 
 
 def _whole(values: Iterable[float]) -> Iterable[str]:
