@@ -47,6 +47,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # words
     "wording": ("core", "templatetags.duration"),
     "templatetags": ("core", "wording"),
+    "templatetags.fates": ("models", "queries.receipts"),
     "templatetags.alerts": ("core", "models", "alerts.words", "templatetags.duration"),
     "templatetags.release": ("core", "models", "answers", "release.words", "templatetags.duration"),
     "summary": ("core", "wording", "templatetags.duration"),

@@ -18,19 +18,20 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 
 class Privacy(models.TextChoices):
     """What the privacy door lets through, per project."""
 
-    TIMINGS_ONLY = "timings_only", "Timings only"
-    MASKED = "masked", "Masked"
-    FULL = "full", "Full"
+    TIMINGS_ONLY = "timings_only", _("Timings only")
+    MASKED = "masked", _("Masked")
+    FULL = "full", _("Full")
 
 
 class Role(models.TextChoices):
-    OWNER = "owner", "Owner"
-    MEMBER = "member", "Member"
+    OWNER = "owner", _("Owner")
+    MEMBER = "member", _("Member")
 
 
 class Project(models.Model):
@@ -87,40 +88,40 @@ class Way(models.TextChoices):
 
     HTTP = "http", "HTTP"
     GRPC = "grpc", "gRPC"
-    FILE = "file", "File"
+    FILE = "file", _("File")
 
 
 class Signal(models.TextChoices):
     """What an export carried. Only traces are stored."""
 
-    TRACES = "traces", "Traces"
-    METRICS = "metrics", "Metrics"
-    LOGS = "logs", "Logs"
+    TRACES = "traces", _("Traces")
+    METRICS = "metrics", _("Metrics")
+    LOGS = "logs", _("Logs")
 
 
 class Place(models.TextChoices):
     """Where in a span something stands."""
 
-    NAME = "name", "Span name"
-    SPAN = "span", "Span attribute"
-    STATUS_MESSAGE = "status_message", "Status message"
-    TRACE_STATE = "trace_state", "Trace state"
-    EVENT_NAME = "event_name", "Event name"
-    EVENT = "event", "Event attribute"
-    LINK = "link", "Link attribute"
-    SCOPE = "scope", "Scope attribute"
-    RESOURCE = "resource", "Resource attribute"
+    NAME = "name", _("Span name")
+    SPAN = "span", _("Span attribute")
+    STATUS_MESSAGE = "status_message", _("Status message")
+    TRACE_STATE = "trace_state", _("Trace state")
+    EVENT_NAME = "event_name", _("Event name")
+    EVENT = "event", _("Event attribute")
+    LINK = "link", _("Link attribute")
+    SCOPE = "scope", _("Scope attribute")
+    RESOURCE = "resource", _("Resource attribute")
 
 
 class Fate(models.TextChoices):
     """What the privacy door did with a value."""
 
-    KEPT = "kept", "Kept"
-    PSEUDONYM = "pseudonym", "Pseudonym"
-    MASKED = "masked", "Masked"
-    CUT = "cut", "Cut"
-    WITHHELD = "withheld", "Withheld"  # length and digest remain
-    LEFT_OUT = "left_out", "Left out"  # with its name, or without a trace
+    KEPT = "kept", _("Kept")
+    PSEUDONYM = "pseudonym", _("Pseudonym")
+    MASKED = "masked", _("Masked")
+    CUT = "cut", _("Cut")
+    WITHHELD = "withheld", _("Withheld")  # length and digest remain
+    LEFT_OUT = "left_out", _("Left out")  # with its name, or without a trace
 
 
 class Receipt(models.Model):
@@ -253,9 +254,14 @@ class Trace(models.Model):
                 condition=Q(app__isnull=False),
             ),
             models.Index(
-                fields=["project", "session_id"],
+                fields=["project", "session_id", "started_at", "id"],
                 name="trace_by_session",
                 condition=Q(session_id__isnull=False),
+            ),
+            models.Index(
+                fields=["project", "-pinned_at"],
+                name="trace_pinned",
+                condition=Q(pinned_at__isnull=False),
             ),
             # For the status page; over columns that hardly ever change, so that others' changes
             # need no new entry.

@@ -70,7 +70,7 @@ def test_home_lists_several_projects(page: Client, member: object) -> None:
     models.Membership.objects.create(
         project=second, user_id=models.Membership.objects.get().user_id
     )
-    assert b"/p/second/" in page.get("/").content
+    assert b"/p/second/" in page.get("/", follow=True).content
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from django.template.loader import get_template
 from tracebudget.web.waterfall import HATCHED
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-FOLDERS = ("apps", "budgets", "parts", "requests", "sign_in")
+FOLDERS = (*("apps", "budgets", "parts", "requests", "sessions", "settings", "setup", "sign_in"),)
 TEMPLATES = sorted(
     [*(ROOT / "templates").glob("*.html")]
     + [path for folder in FOLDERS for path in (ROOT / "templates" / folder).glob("*.html")]
@@ -19,6 +19,9 @@ TEMPLATES = sorted(
 NAMES = {
     *("Tracebudget", "trace", "budget", "TTFT", "JSON", "p50", "p95", "p99", "UTC", "ms"),
     *("W", "S", "A", "D", "F", "Z", "Enter", "Esc", "doctype", "html"),
+    *("OpenAI", "OpenInference", "OpenTelemetry"),
+    *("GenAI", "OpenLLMetry", "Pydantic", "AI", "LangChain", "Langfuse", "Google", "ADK"),
+    *("Vercel", "SDK"),
 }
 STYLES = sorted((ROOT / "static" / "css").glob("*.css"))
 
@@ -51,7 +54,7 @@ def test_words_are_translatable(path: Path) -> None:
     """No letters outside tags, comments and translate blocks, but names and signs."""
     text = re.sub(r"\{%\s*comment.*?endcomment\s*%\}|<!--.*?-->", "", path.read_text(), flags=re.S)
     text = re.sub(r"\{%\s*blocktranslate.*?endblocktranslate\s*%\}", "", text, flags=re.S)
-    text = re.sub(r"<pre>.*?</pre>|<(\w+)[^>]*>|</\w+>", " ", text, flags=re.S)
+    text = re.sub(r"<(pre|code)\b[^>]*>.*?</\1>|<\w[^>]*>|</\w+>", " ", text, flags=re.S)
     text = re.sub(r"\{%.*?%\}|\{\{.*?\}\}|&\w+;", " ", text, flags=re.S)
     assert set(re.findall(r"[A-Za-z]\w+|\b[A-Z]\b", text)) <= NAMES
 

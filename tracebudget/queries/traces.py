@@ -286,6 +286,20 @@ def names(project: models.Project, app: models.App | None = None) -> Names:
     return Names(*(sorted(values) for values in found))
 
 
+PINNED_SHOWN = 50
+
+
+def pinned(project: models.Project) -> list[models.Trace]:
+    """The requests pinned last, PINNED_SHOWN at most. One query."""
+    kept = models.Trace.objects.filter(project=project, pinned_at__isnull=False)
+    return list(kept.select_related("app").order_by("-pinned_at")[:PINNED_SHOWN])
+
+
+def pinned_count(project: models.Project) -> int:
+    """One query."""
+    return models.Trace.objects.filter(project=project, pinned_at__isnull=False).count()
+
+
 # --- one request ---------------------------------------------------------------------------------
 
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from django.utils.translation import gettext
 
-from tracebudget.queries.apps import Bucket, Percentiles
+from tracebudget import models
+from tracebudget.queries.apps import OBSERVED, Bucket, Percentiles
 from tracebudget.templatetags.duration import duration
 from tracebudget.web.waterfall import percent
 from tracebudget.wording import PARTS, SEGMENTS
@@ -32,6 +33,7 @@ class Share:
     fill: str
     ns: int
     share: float
+    offset: float
     x: str
     width: str
 
@@ -84,7 +86,7 @@ def shares(ns: Mapping[str, int]) -> list[Share]:
         share = ns[code] / total
         fill = f"url(#hatch-{code})" if hatched else ""
         css = f"seg {segment}" + (f" part-{code}" if hatched else "")
-        bars.append(Share(code, css, fill, ns[code], share, percent(x), percent(share)))
+        bars.append(Share(code, css, fill, ns[code], share, x, percent(x), percent(share)))
         x += share
     return bars
 
@@ -144,6 +146,43 @@ def percentiles_figure(trend: Sequence[Bucket], limit_ns: int | None) -> Figure:
         for name in LINES
     ]
     return {"data": lines, "layout": chart}
+
+
+def calls_figure(labels: Sequence[str], calls: Sequence[models.ModelCall]) -> Figure:
+    """TTFT of each call of a session as bars, and above them its prompt as a line."""
+    ttfts = [call.ttft_ns if call.ttft_source in OBSERVED else None for call in calls]
+    unit = _unit(max((ns or 0 for ns in ttfts), default=0))
+    bars = {
+        "type": "bar",
+        "name": "TTFT",
+        "x": list(labels),
+        "y": [None if ns is None else ns / unit.ns for ns in ttfts],
+        "customdata": [duration(ns) for ns in ttfts],
+        "hovertemplate": "%{customdata}",
+        "marker": {"color": "var(--prefill)"},
+    }
+    line = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": gettext("input tokens"),
+        "x": list(labels),
+        "y": [call.input_tokens for call in calls],
+        "yaxis": "y2",
+        "hovertemplate": "%{y:,}",
+        "line": {"color": "var(--tool)", "width": 2, "dash": "dot"},
+        "marker": {"size": 5},
+    }
+    chart = layout(bargap=0.25)
+    chart["margin"] = {**chart["margin"], "r": 56}
+    chart["yaxis"] = {**chart["yaxis"], "ticksuffix": f" {unit.name}"}
+    chart["yaxis2"] = {
+        "overlaying": "y", "side": "right", "rangemode": "tozero", "showgrid": False,
+        "zeroline": False, "tickmode": "auto", "nticks": 5,
+    }  # fmt: skip
+    # "1.10" is a name, no number.
+    named = {"type": "category", "title": {"text": gettext("request.turn")}}
+    chart["xaxis"] = {**chart["xaxis"], **named}
+    return {"data": [bars, line], "layout": chart}
 
 
 class _Unit(NamedTuple):

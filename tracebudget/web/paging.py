@@ -1,14 +1,25 @@
-"""Cursors: where the next page of a list begins, opaque to everyone but us."""
+"""Where the next page of a list begins: a row number, or a cursor that only we can read."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from django.core import signing
+from django.http import HttpRequest
 
 from tracebudget.queries.traces import Position, TraceFilter
 
 SALT = "tracebudget.paging"
+
+
+ROW_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+def row_number(request: HttpRequest, name: str) -> int:
+    """A row number in the address, counted from 0; what is no such number begins at the start."""
+    text = request.GET.get(name, "")
+    return int(text) if ROW_NUMBER.fullmatch(text) else 0
 
 
 class BadCursor(ValueError):

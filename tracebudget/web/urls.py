@@ -2,7 +2,20 @@
 
 from django.urls import include, path, register_converter
 
-from tracebudget.web import alerts, api, declared, findings, sign_in, views
+from tracebudget.web import (
+    account,
+    alerts,
+    api,
+    declared,
+    findings,
+    keys,
+    members,
+    project_settings,
+    sessions,
+    setup,
+    sign_in,
+    views,
+)
 from tracebudget.web.converters import SpanId, TraceId
 from tracebudget.web.status import status_page
 
@@ -30,8 +43,20 @@ project_pages = [
         name="change_channel",
     ),
     path("status/", status_page, name="status"),
+    path("setup/", setup.setup_page, name="setup"),
+    path("settings/keys/", keys.keys_page, name="keys"),
+    path("settings/keys/<slug:kind>/<int:key>/revoke/", keys.revoke_key, name="revoke_key"),
+    path("settings/members/", members.members_page, name="members"),
+    path(
+        "settings/members/<int:member>/<slug:action>/", members.change_member, name="change_member"
+    ),
+    path("settings/privacy/", project_settings.privacy_page, name="privacy"),
+    path("settings/received/", project_settings.received_page, name="received"),
+    path("settings/retention/", project_settings.retention_page, name="retention"),
+    path("sessions/", sessions.session_page, name="session"),
     path("requests/", views.requests_page, name="requests"),
     path("requests/<trace_id:trace_id>/", views.request_page, name="request"),
+    path("requests/<trace_id:trace_id>/pin/", views.pin, name="pin"),
     path("requests/<trace_id:trace_id>/rows/", views.rows_part, name="request_rows"),
     path("requests/<trace_id:trace_id>/spans/", views.spans_page, name="request_spans"),
     path(
@@ -51,6 +76,8 @@ urlpatterns = [
     path("sign-in/", sign_in.sign_in, name="sign_in"),
     path("sign-in/<str:token>/", sign_in.sign_in_by_link, name="sign_in_by_link"),
     path("sign-out/", sign_in.sign_out, name="sign_out"),
+    path("account/", account.account_page, name="account"),
+    path("projects/", views.projects_page, name="projects"),
     path("p/<slug:project>/", include(project_pages)),
     path("api/v1/projects/<slug:project>/", include(api_paths)),
 ]

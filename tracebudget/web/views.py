@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, cast
 from uuid import UUID
 
@@ -14,23 +13,26 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from tracebudget import models
 from tracebudget.core.budget import METRICS, TOOL_CALL
 from tracebudget.queries import apps as app_queries
 from tracebudget.queries import traces as trace_queries
+from tracebudget.queries.projects import project_lines
+from tracebudget.queries.sessions import neighbours
 from tracebudget.templatetags.duration import exact
 from tracebudget.web import paging
 from tracebudget.web.access import app_for, project_for, projects_of, trace_for
 from tracebudget.web.budgets import TEMPLATES, Limit, save_budgets
 from tracebudget.web.figures import of_columns, percentiles_figure, segments_figure, shares
 from tracebudget.web.forms import BudgetFormSet, FilterForm, ScopeForm, limits_of
+from tracebudget.web.paging import row_number
 from tracebudget.web.request_page import TABLE_ROWS, RequestPage, part_of
+from tracebudget.web.setup import setup_context
 from tracebudget.web.spans import TREE_ROWS, read_span, tree_of
 from tracebudget.web.waterfall import Picture
 
-ROW_NUMBER = re.compile(r"[0-9]{1,9}")
 MAX_CHANGES = 100  # of a budget's history; what was promised before that interests an audit only
 
 
@@ -38,9 +40,13 @@ MAX_CHANGES = 100  # of a budget's history; what was promised before that intere
 def home_page(request: HttpRequest) -> HttpResponse:
     """A member of one project goes there at once."""
     projects = projects_of(request.user)
-    if len(projects) == 1:
-        return redirect("apps", projects[0].slug)
-    return render(request, "home.html", {"projects": projects})
+    return redirect("apps", projects[0].slug) if len(projects) == 1 else redirect("projects")
+
+
+@require_safe
+def projects_page(request: HttpRequest) -> HttpResponse:
+    """Where do I belong, and where is something to look at?"""
+    return render(request, "home.html", {"lines": project_lines(projects_of(request.user))})
 
 
 @require_safe
@@ -50,6 +56,8 @@ def apps_page(request: HttpRequest, project: str) -> HttpResponse:
     form = ScopeForm(request.GET)
     scope = form.scope(mine, None, now=timezone.now())
     rows = app_queries.app_rows(scope)
+    if not rows:
+        return render(request, "setup/page.html", setup_context(request, mine))
     context = {
         "project": mine,
         "form": form,
@@ -142,18 +150,33 @@ def request_page(request: HttpRequest, project: str, trace_id: UUID) -> HttpResp
     page = RequestPage(document)
     opened = request.GET.get("step", "")
     row = page.picture.row_of(opened) if opened else None
-    start = _row_number(request, "from") if row is None else row
-    turn, step = _row_number(request, "turns"), _row_number(request, "steps")
+    start = row_number(request, "from") if row is None else row
+    turn, step = row_number(request, "turns"), row_number(request, "steps")
     steps = document["steps"]
     context |= {
         "document": document,
         "page": page,
         "picture": page.picture,
+        "neighbours": neighbours(trace),
         "blocks": page.picture.blocks(start=start),
         "turns": part_of(page.turns(turn, TABLE_ROWS), turn, len(document["turns"])),
         "steps": part_of(steps[step : step + TABLE_ROWS], step, len(steps)),
     }
     return render(request, "requests/detail.html", context)
+
+
+@require_POST
+def pin(request: HttpRequest, project: str, trace_id: UUID) -> HttpResponse:
+    """Keep a request for as long as it is pinned, whatever its age; or no longer."""
+    mine = project_for(request.user, project)
+    trace = trace_for(mine, trace_id)
+    trace.pinned_at = timezone.now() if trace.pinned_at is None else None
+    trace.save(update_fields=["pinned_at"])
+    if trace.pinned_at is not None:
+        messages.success(request, gettext("Pinned: retention passes this request by."))
+    else:
+        messages.success(request, gettext("Not pinned any more: it goes when its time has come."))
+    return redirect("request", mine.slug, trace_id)
 
 
 @require_safe
@@ -164,7 +187,7 @@ def rows_part(request: HttpRequest, project: str, trace_id: UUID) -> HttpRespons
     document = trace_queries.document(trace)
     if document is None:
         raise Http404("not analysed yet")
-    block = Picture(document).block(_row_number(request, "from"))
+    block = Picture(document).block(row_number(request, "from"))
     context = {"project": mine, "trace": trace, "document": document, "block": block}
     return render(request, "requests/_rows.html", context)
 
@@ -177,7 +200,7 @@ def spans_page(request: HttpRequest, project: str, trace_id: UUID) -> HttpRespon
     document = trace_queries.document(trace)
     steps = {step["span_id"]: step for step in document["steps"]} if document else {}
     lines = tree_of(trace_queries.spans(trace), steps)
-    first = _row_number(request, "from")
+    first = row_number(request, "from")
     context = {
         "project": mine,
         "trace": trace,
@@ -210,12 +233,6 @@ def span_page(request: HttpRequest, project: str, trace_id: UUID, span_id: str) 
         "found": page.found_at(span_id) if page is not None else [],
     }
     return render(request, "requests/span.html", context)
-
-
-def _row_number(request: HttpRequest, name: str) -> int:
-    """A row number in the address, counted from 0; what is no such number begins at the start."""
-    text = request.GET.get(name, "")
-    return int(text) if ROW_NUMBER.fullmatch(text) else 0
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tracebudget.core.axis import Fold
+from tracebudget.core.axis import Axis, Fold
 from tracebudget.core.waterfall import Block, Row, RowKind, Waterfall, lay_out
 from tracebudget.wording import KINDS, PARTS, SEGMENTS
 
@@ -114,11 +114,11 @@ class Picture:
     @property
     def ticks(self) -> list[Tick]:
         axis = self.waterfall.axis
-        return [_tick(ns, axis.at(ns)) for ns in axis.ticks()]
+        return [drawn_tick(ns, axis.at(ns)) for ns in axis.ticks()]
 
     @property
     def folds(self) -> list[DrawnFold]:
-        return [self._fold(fold) for fold in self.waterfall.axis.folds]
+        return [drawn_fold(fold, self.waterfall.axis) for fold in self.waterfall.axis.folds]
 
     @property
     def end(self) -> str | None:
@@ -161,11 +161,6 @@ class Picture:
                 return index
         return None
 
-    def _fold(self, fold: Fold) -> DrawnFold:
-        start = self.waterfall.axis.at(fold.start_ns)
-        width = self.waterfall.axis.at(fold.end_ns) - start
-        return DrawnFold(percent(start), percent(width), fold.end_ns - fold.start_ns)
-
     def _line(self, row: Row) -> Line:
         step = self.document["steps"][row.step] if row.step is not None else None
         turn = self.document["turns"][row.turn] if row.turn is not None else None
@@ -200,8 +195,15 @@ def percent(share: float) -> str:
     return f"{share * 100:.4f}".rstrip("0").rstrip(".") + "%"
 
 
-def _tick(ns: int, share: float) -> Tick:
+def drawn_tick(ns: int, share: float) -> Tick:
+    """A label at a share of the axis."""
     return Tick(percent(share), ns, is_last=share > 1 - LAST_SHARE)
+
+
+def drawn_fold(fold: Fold, axis: Axis) -> DrawnFold:
+    """What an axis leaves out, where it leaves it out."""
+    start, end = axis.at(fold.start_ns), axis.at(fold.end_ns)
+    return DrawnFold(percent(start), percent(end - start), fold.end_ns - fold.start_ns)
 
 
 def _id(row: Row, step: Document | None) -> str:
