@@ -55,7 +55,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # use cases, and the shell around them
     "pipeline": ("store", "conclusions", "core", "metrics"),
     "release": ("models", "core", "store", "queries", "wording", "templatetags.duration"),
-    "tasks": ("pipeline", "store", "partition", "alerts.dispatch", "alerts.watch"),
+    "learning": ("store", "core"),
+    "tasks": ("pipeline", "learning", "store", "partition", "alerts.dispatch", "alerts.watch"),
     "alerts": (
         "models", "core", "wording", "templatetags.duration", "packing", "keys", "partition",
         "metrics", "answers",

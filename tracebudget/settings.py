@@ -300,6 +300,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },
+    # What is usual in an app changes slowly; but a first fit should not keep a newcomer waiting.
+    "learn": {
+        "task": "tracebudget.tasks.learn",
+        "schedule": 15.0,
+        "options": {"expires": 15.0},
+    },
     # A look at every app with budgets. Windows are long: a second's haste would gain nothing.
     "check_budgets": {
         "task": "tracebudget.tasks.check_budgets",
@@ -371,6 +377,8 @@ ANALYZE_SLICE_SECONDS = env_int("TRACEBUDGET_ANALYZE_SLICE_SECONDS", 10)
 JUDGE_AGAIN_REQUESTS = env_int("TRACEBUDGET_JUDGE_AGAIN_REQUESTS", 1_000)
 # How long one run adds up figures over many requests before it hands the worker back.
 ROLLUP_SLICE_SECONDS = env_int("TRACEBUDGET_ROLLUP_SLICE_SECONDS", 10)
+# And how long one run learns of apps what is usual in them.
+LEARN_SLICE_SECONDS = env_int("TRACEBUDGET_LEARN_SLICE_SECONDS", 10)
 
 # ---- retention -----------------------------------------------------------------------------------
 

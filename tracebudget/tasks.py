@@ -6,7 +6,7 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from tracebudget import partition, pipeline, store
+from tracebudget import learning, partition, pipeline, store
 from tracebudget.alerts import dispatch, watch
 
 logger = logging.getLogger(__name__)
@@ -20,6 +20,11 @@ def analyze_due() -> None:
 @shared_task
 def refresh_rollups() -> None:
     store.refresh_rollups(timezone.now)
+
+
+@shared_task
+def learn() -> None:
+    learning.learn(timezone.now)
 
 
 @shared_task

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.builders import MS, agent, chat, tool
@@ -142,3 +144,13 @@ def test_an_estimate_is_no_evidence() -> None:
     (call,) = seen_calls(document)
     assert document["steps"][1]["ttft_source"] == "inferred"
     assert call.ttft_ns is None
+
+
+# --- as it is kept --------------------------------------------------------------------------------
+
+
+def test_what_was_kept_is_what_was_made() -> None:
+    calls = [seen(input=n * 100, output=n, request=n) for n in range(1, 40)]
+    made = build_profile(calls, made_at="2026-01-01T00:00:00+00:00")
+    assert made is not None
+    assert Profile.of(json.loads(json.dumps(made.document()))) == made

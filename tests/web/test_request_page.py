@@ -23,6 +23,8 @@ from tests.web.traces import (
     worked_example,
 )
 from tracebudget import models, store
+from tracebudget.core.fit import CallFit
+from tracebudget.core.profile import Profile
 from tracebudget.packing import decompress
 from tracebudget.web.waterfall import BLOCK_ROWS
 
@@ -294,3 +296,19 @@ def test_unknown_span_is_not_found(page: Client, project: models.Project) -> Non
     arrive(project, worked_example())
     address = reverse("request_span", args=["shop", worked_example().trace_id, "f" * 16])
     assert page.get(address).status_code == 404
+
+
+def test_an_inferred_first_token_is_shown_with_its_interval(
+    page: Client, project: models.Project
+) -> None:
+    """By a law of 100 ms and 2 ms a token the call of 300 ms had its first token after 100 ms."""
+    app = models.App.objects.create(project=project, name="shop", slug="shop")
+    fit = CallFit(a_ns=100 * MS, b_ns=0, c_ns=2 * MS, count=40, error=0.05, margin=0.2)
+    profile = Profile(fits={"lpx": fit}, made_at="2026-01-01T12:00:00+00:00", calls=40)
+    models.Learned.objects.create(app=app, changed_at=ARRIVAL, profile=profile.document())
+    made = Recorder()
+    made.chat(0, 300, made.agent("support", 0, 300), tokens=(1000, 101))
+    arrive(project, made)
+    assert "TTFT 100 ms inferred, 80 ms to 120 ms" in text(opened(page, made))
+    span = page.get(reverse("request_span", args=["shop", made.trace_id, made.spans[1].span_id]))
+    assert "100 ms inferred, 80 ms to 120 ms" in re.sub(r"\s+", " ", span.content.decode())

@@ -15,6 +15,8 @@ from tracebudget.core.ttft import TtftSource
 
 MIN_SIMPLE = 10  # requests of a model, for a median that others are held against
 SHORT_INPUT, SHORT_OUTPUT = 500, 150  # tokens: a simple request
+MATERIAL = 0.10  # less than the least width of an interval, and than people see in a median
+USUAL_OUTPUT = 100  # tokens, to compare two fits by
 
 # Services answer with the snapshot's date behind the name that was asked for, and some spans tell
 # the one, some the other: one model.
@@ -54,6 +56,34 @@ class Profile:
             "median_input_tokens": self.median_input_tokens,
             "simple_ns": dict(sorted(self.simple_ns.items())),
         }
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Profile:
+        """The profile that was kept so."""
+        fits = {model: CallFit(**fit) for model, fit in document["fits"].items()}
+        same = ("median_input_tokens", "simple_ns", "made_at", "calls")
+        return cls(fits=fits, **{name: document[name] for name in same})
+
+    def knows_more_than(self, other: Profile) -> bool:
+        """Of models that the other had no fit or no median for."""
+        return bool(set(self.fits) - set(other.fits) or set(self.simple_ns) - set(other.simple_ns))
+
+    def differs_from(self, other: Profile) -> bool:
+        """Enough for a reader to see it: by MATERIAL in any figure, or in what it knows."""
+        ours, theirs = self._figures(), other._figures()
+        return set(ours) != set(theirs) or any(
+            abs(figure - theirs[name]) > MATERIAL * abs(theirs[name])
+            for name, figure in ours.items()
+        )
+
+    def _figures(self) -> dict[tuple[str, ...], float]:
+        """What it says of usual requests, by what that is."""
+        prompt = self.median_input_tokens
+        figures: dict[tuple[str, ...], float] = {} if prompt is None else {("prompt",): prompt}
+        for model, fit in self.fits.items():
+            halves = fit.halves(prompt or 0, USUAL_OUTPUT)
+            figures["prefill", model], figures["decode", model] = halves
+        return figures | {("simple", model): ns for model, ns in self.simple_ns.items()}
 
     def fit_of(self, model: str | None) -> CallFit | None:
         return self.fits.get(model_key(model))

@@ -10,6 +10,13 @@ lost message, a dead worker or spans that arrive in between cost time, never a r
 from tracebudget.store.apps import Mark, declared_of, gateway_of, load_apps, marks_of
 from tracebudget.store.arrival import store_spans
 from tracebudget.store.declaration import mark_tools, save_gateway
+from tracebudget.store.learning import (
+    Lesson,
+    apps_to_look_at,
+    load_lesson,
+    profile_of,
+    save_lesson,
+)
 from tracebudget.store.queue import (
     Claim,
     claim_due,
@@ -26,23 +33,28 @@ __all__ = [
     "Analyzed",
     "Claim",
     "Failed",
+    "Lesson",
     "Mark",
     "PruneError",
     "Pruned",
+    "apps_to_look_at",
     "claim_due",
     "declared_of",
     "gateway_of",
     "judge_again",
     "load_apps",
     "load_batches",
+    "load_lesson",
     "mark_tools",
     "marks_of",
     "note_attempt",
+    "profile_of",
     "prune",
     "refresh_rollups",
     "save_analyses",
     "save_failures",
     "save_gateway",
+    "save_lesson",
     "store_spans",
     "unpack_batches",
 ]

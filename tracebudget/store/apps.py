@@ -1,4 +1,6 @@
-"""What the core has to know of apps beside their spans: promises, declared settings, marks."""
+"""What the core has to know of apps beside their spans: promises, declared settings, marks, and
+what is usual in them.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from tracebudget.core.app import App
 from tracebudget.core.budget import Budget
 from tracebudget.core.declared import Declared
 from tracebudget.core.gateway import NO_GATEWAY, Gateway, declared_by
+from tracebudget.core.profile import Profile
 
 KNOWN_SETTINGS = frozenset(field.name for field in fields(Gateway))
 
@@ -28,14 +31,23 @@ class Mark(NamedTuple):
 def load_apps(project_ids: Iterable[int]) -> dict[int, dict[str, App]]:
     """What is known of the apps of some projects, by project and name. Three queries."""
     described = models.App.objects.filter(project__in=set(project_ids)).filter(
-        Q(budgets__isnull=False) | Q(gateway__isnull=False) | Q(tool_marks__isnull=False)
+        Q(budgets__isnull=False)
+        | Q(gateway__isnull=False)
+        | Q(tool_marks__isnull=False)
+        | Q(learned__profile__isnull=False)
     )
-    related = described.distinct().select_related("gateway")
+    related = described.distinct().select_related("gateway", "learned")
     apps: defaultdict[int, dict[str, App]] = defaultdict(dict)
+    related = related.defer("learned__diagnosis")
     for app in related.prefetch_related("budgets", "tool_marks"):
         budgets = [Budget(b.metric, b.limit, float(b.objective)) for b in app.budgets.all()]
-        apps[app.project_id][app.name] = App(tuple(budgets), declared_of(app))
+        apps[app.project_id][app.name] = App(tuple(budgets), declared_of(app), _profile_of(app))
     return apps
+
+
+def _profile_of(app: models.App) -> Profile | None:
+    learned: models.Learned | None = getattr(app, "learned", None)
+    return None if learned is None or learned.profile is None else Profile.of(learned.profile)
 
 
 def declared_of(app: models.App) -> Declared:

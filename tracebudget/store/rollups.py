@@ -63,14 +63,15 @@ def refresh_rollups(clock: Clock) -> int:
     is used up; how many.
     """
     done, until = 0, clock() + timedelta(seconds=settings.ROLLUP_SLICE_SECONDS)
-    while clock() < until and _refresh_next(clock()):
+    while clock() < until and _refresh_next(clock):
         done += 1
     return done
 
 
 @transaction.atomic
-def _refresh_next(now: datetime) -> bool:
+def _refresh_next(clock: Clock) -> bool:
     """What is committed while this runs touches the stretch again."""
+    now = clock()
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [ADVISORY_LOCK])
         stretch = _next_due(cursor, now) if cursor.fetchone()[0] else None
@@ -81,7 +82,9 @@ def _refresh_next(now: datetime) -> bool:
     for part, level in pairwise(Level):
         whole = Stretch(stretch.app_id, start_of(stretch.start, level))
         _replace(whole, level, _put_together(whole, level, part), now)
-    models.Learned.objects.update_or_create(app_id=stretch.app_id, defaults={"changed_at": now})
+    # The time by now: all that was added up had been committed by then.
+    changed = {"changed_at": clock()}
+    models.Learned.objects.update_or_create(app_id=stretch.app_id, defaults=changed)
     return True
 
 

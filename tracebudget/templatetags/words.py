@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import template
@@ -31,3 +32,10 @@ register.filter("why", _say(wording.WHYS))
 register.filter("metric_text", wording.metric_text)
 register.filter("metric", wording.metric_name)
 register.filter("finding_title", wording.finding_title)
+
+
+@register.filter
+def ttft_interval(document: Mapping[str, Any], step: Mapping[str, Any]) -> list[int] | None:
+    """The ns between which an inferred first token lies; None for any other."""
+    interval: list[int] | None = document["ttft_intervals"].get(step["span_id"])
+    return interval

@@ -227,6 +227,7 @@ def span_page(request: HttpRequest, project: str, trace_id: UUID, span_id: str) 
     context = {
         "project": mine,
         "trace": trace,
+        "document": document,
         "span_id": span_id,
         "spans": [read_span(span) for span in found],
         "step": page.step(span_id) if page is not None else None,

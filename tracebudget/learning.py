@@ -1,0 +1,59 @@
+"""The use case behind `inferred` figures and what only many requests tell: rows in, profile and
+diagnosis out.
+
+A profile decides over the analyses of an app, so it is replaced only where that can be seen, and
+then the app's latest requests are analysed again. What it is learnt from (durations, tokens, first
+tokens that somebody saw) no profile changes: learning and analysing come to rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from tracebudget import store
+from tracebudget.core.diagnosis import diagnose
+from tracebudget.core.profile import Profile, build_profile
+
+logger = logging.getLogger(__name__)
+
+Clock = Callable[[], datetime]
+
+# A profile that says more of known models is replaced at most so often, but where it rests on far
+# more calls.
+KEPT_FOR = timedelta(hours=1)
+FAR_MORE = 1.5
+
+
+def learn(clock: Clock) -> int:
+    """Look at apps with new requests until none is left or the time slice is used up; how many."""
+    done, until = 0, clock() + timedelta(seconds=settings.LEARN_SLICE_SECONDS)
+    for app_id in store.apps_to_look_at(now=clock()):
+        if clock() >= until:
+            break
+        try:
+            _learn_of(app_id, now=clock())
+        except Exception:  # one app's odd rows must not keep us from all others
+            logger.exception("Nothing could be learnt of app %s", app_id)
+        done += 1
+    return done
+
+
+def _learn_of(app_id: int, *, now: datetime) -> None:
+    lesson = store.load_lesson(app_id)
+    profile = build_profile(lesson.latest, made_at=now.isoformat(timespec="seconds"))
+    is_better = profile is not None and replaces(profile, store.profile_of(app_id), now=now)
+    diagnosis = diagnose(lesson.sample, weight=lesson.weight)
+    store.save_lesson(app_id, diagnosis, profile if is_better else None, now=now)
+
+
+def replaces(new: Profile, old: Profile | None, *, now: datetime) -> bool:
+    """Whether requests should be analysed by another profile from now on."""
+    if old is None or new.knows_more_than(old):
+        return True
+    made_at = datetime.fromisoformat(old.made_at) if old.made_at else None
+    is_due = new.calls >= FAR_MORE * old.calls or made_at is None or now - made_at >= KEPT_FOR
+    return is_due and new.differs_from(old)

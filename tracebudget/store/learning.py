@@ -1,0 +1,145 @@
+"""What an app's requests together teach of it: which apps have something new, what is read of their
+rows, and what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db import connection, transaction
+from django.db.models import Max, QuerySet
+from django.db.models.functions import Mod
+
+from tracebudget import models, partition
+from tracebudget.core.diagnosis import AppCall, Diagnosis
+from tracebudget.core.profile import Profile, SeenCall
+from tracebudget.core.tokens import Tokens
+from tracebudget.core.ttft import TtftSource
+from tracebudget.store.queue import judge_again
+
+LATEST_REQUESTS = 1_000  # that a profile is learnt from: what is usual now
+WINDOW = timedelta(days=7)  # of a diagnosis: it has busy hours and quiet ones
+SAMPLE_REQUESTS = 2_000  # of those: enough for a p95 in each band of prompts, read in half a second
+# To look at a call costs a hundredth of that: a hundredth of a core a busy app at most.
+WAIT_SECONDS_A_CALL = 0.05
+
+Row = Mapping[str, Any]
+CALL_COLUMNS = (
+    "trace_id", "started_at", "turn", "model", "is_error", "duration_ns", "ttft_ns", "ttft_source",
+    "ttft_is_bound", "input_tokens", "cached_input_tokens", "output_tokens", "tool_result_tokens",
+)  # fmt: skip
+REQUEST_COLUMNS = (
+    "id", "day", "end_to_end_ns", "wait_ns", "model_call_count", "tool_call_count",
+)  # fmt: skip
+OBSERVED = frozenset({TtftSource.MEASURED.value, TtftSource.REPORTED.value})
+
+
+class Lesson(NamedTuple):
+    """What is read of an app: calls to learn a profile from, and a sample of whole requests, one in
+    `weight`, to diagnose.
+    """
+
+    latest: list[SeenCall]
+    sample: list[AppCall]
+    weight: int
+
+
+def apps_to_look_at(*, now: datetime) -> list[int]:
+    """The ids of apps with new requests, those first that wait longest. The more calls were looked
+    at, the longer an app waits for the next look.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT app_id FROM tracebudget_learned
+            WHERE made_at IS NULL OR (
+                changed_at > made_at AND made_at + make_interval(
+                    secs => (diagnosis ->> 'calls')::int * %s
+                ) <= %s
+            )
+            ORDER BY made_at NULLS FIRST
+            """,
+            [WAIT_SECONDS_A_CALL, now],
+        )
+        return [app for (app,) in cursor.fetchall()]
+
+
+def load_lesson(app_id: int) -> Lesson:
+    """Five queries, of bounded size whatever the app's traffic."""
+    requests = models.Trace.objects.filter(
+        app=app_id, started_at__isnull=False, analyzed_at__isnull=False, day__gt=partition.KEPT
+    )
+    latest = list(requests.order_by("-started_at").values(*REQUEST_COLUMNS)[:LATEST_REQUESTS])
+    end = requests.aggregate(last=Max("started_at"))["last"]
+    window = requests.filter(started_at__gt=end - WINDOW) if end else requests.none()
+    weight = max(1, -(-window.count() // SAMPLE_REQUESTS))
+    sample = window.annotate(place=Mod("id", weight)).filter(place=0).values(*REQUEST_COLUMNS)
+    return Lesson(
+        [_seen(call, request) for call, request in _calls_of(latest)],
+        [_app_call(call) for call, _ in _calls_of(list(sample)) if call["turn"] is not None],
+        weight,
+    )
+
+
+def _calls_of(requests: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """The successful calls of some requests, each with its request."""
+    by_id = {request["id"]: request for request in requests}
+    days = {request["day"] for request in requests}
+    rows: QuerySet[Any] = models.ModelCall.objects.filter(
+        day__in=days, trace__in=list(by_id), is_error=False
+    )
+    return [(call, by_id[call["trace_id"]]) for call in rows.order_by().values(*CALL_COLUMNS)]
+
+
+def _seen(call: Row, request: Row) -> SeenCall:
+    is_alone = request["model_call_count"] == 1 and not request["tool_call_count"]
+    return SeenCall(
+        model=call["model"],
+        tokens=_tokens(call),
+        duration_ns=call["duration_ns"],
+        ttft_ns=None if call["ttft_is_bound"] else _ttft(call),
+        request_ns=request["end_to_end_ns"] - request["wait_ns"] if is_alone else None,
+    )
+
+
+def _app_call(call: Row) -> AppCall:
+    return AppCall(
+        request=call["trace_id"],
+        started_s=int(call["started_at"].timestamp()),
+        turn=call["turn"],
+        model=call["model"],
+        tokens=_tokens(call),
+        ttft_ns=_ttft(call),
+        tool_result_tokens=call["tool_result_tokens"],
+    )
+
+
+def _tokens(call: Row) -> Tokens:
+    return Tokens(call["input_tokens"], call["cached_input_tokens"], call["output_tokens"])
+
+
+def _ttft(call: Row) -> int | None:
+    ttft: int | None = call["ttft_ns"] if call["ttft_source"] in OBSERVED else None
+    return ttft
+
+
+def profile_of(app_id: int) -> Profile | None:
+    """The profile with which the app's requests are analysed."""
+    learned = models.Learned.objects.get(app=app_id)
+    return None if learned.profile is None else Profile.of(learned.profile)
+
+
+@transaction.atomic
+def save_lesson(
+    app_id: int, diagnosis: Diagnosis, profile: Profile | None, *, now: datetime
+) -> None:
+    """Keep the diagnosis and, where one is given, the profile; the app's latest requests are judged
+    again by that. `now` is when the rows were read: what came since is looked at later.
+    """
+    learned = models.Learned.objects.filter(app=app_id)
+    learned.update(made_at=now, diagnosis=diagnosis.document())
+    if profile is not None:
+        learned.update(profile=profile.document())
+        judge_again(models.App.objects.get(pk=app_id), now=now)
