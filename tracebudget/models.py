@@ -726,3 +726,41 @@ class FindingAnswer(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["app", "code", "subject", "-id"], name="answer_latest")]
+
+
+# --- releases: what one was like, and who vouched for the next ------------------------------------
+
+
+class Baseline(models.Model):
+    """A release's figures as they were when somebody froze them. Rows are never changed; of several
+    for one release the latest counts.
+    """
+
+    app = models.ForeignKey(App, models.CASCADE, related_name="baselines")
+    release = models.TextField()
+    environment = models.TextField()  # "" for all of them
+    figures = models.JSONField()  # `core.baseline.Figures.document`
+    since = models.DateTimeField()  # when the first of its requests started
+    until = models.DateTimeField()
+    frozen_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    frozen_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["app", "environment", "-id"], name="baseline_latest")]
+
+
+class ChecklistTick(models.Model):
+    """What somebody says of an item of the release checklist that traces cannot tell. The latest
+    tick of a release and item stands; rows are their own history.
+    """
+
+    app = models.ForeignKey(App, models.CASCADE, related_name="checklist_ticks")
+    release = models.TextField()
+    item = models.CharField(max_length=30)  # `core.checklist.ITEMS`
+    is_done = models.BooleanField()
+    note = models.TextField()
+    ticked_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    ticked_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["app", "release", "item", "-id"], name="tick_latest")]

@@ -46,10 +46,14 @@ class Figures:
     metrics: Mapping[str, Spread] = field(default_factory=dict)
     findings: Sequence[Found] = ()
 
-    def coverage(self, metric: str) -> float:
-        """The share of requests that have a value."""
+    def known(self, metric: str) -> int:
+        """How many requests have a value."""
         spread = self.metrics.get(metric)
-        return spread.known / self.requests if spread is not None and self.requests else 0.0
+        return 0 if spread is None else spread.known
+
+    def coverage(self, metric: str) -> float:
+        """The share of requests that have one."""
+        return self.known(metric) / self.requests if self.requests else 0.0
 
     @property
     def tells(self) -> bool:

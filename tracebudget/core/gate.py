@@ -80,14 +80,15 @@ def _compare_metric(
         figures.metrics[name].at(quantile) if name in figures.metrics else None
         for figures in (before, now)
     )
-    coverage = {"known": now.coverage(name), "known_before": before.coverage(name)}
     if old is None:
-        return Check("metric", name, quantile, Outcome.NEW, "not_in_baseline", coverage)
+        return Check("metric", name, quantile, Outcome.NEW, "not_in_baseline")
     if new is None:
-        evidence = {**coverage, "requests": now.requests}
-        return Check("metric", name, quantile, Outcome.UNKNOWN, "too_few", evidence)
-    if before.coverage(name) - now.coverage(name) > COVERAGE_LOST:
-        return Check("metric", name, quantile, Outcome.UNKNOWN, "less_known", coverage)
+        few = {"known": now.known(name), "requests": now.requests}
+        return Check("metric", name, quantile, Outcome.UNKNOWN, "too_few", few)
+    known, known_before = now.coverage(name), before.coverage(name)
+    if known_before - known > COVERAGE_LOST:
+        shares = {"known": known, "known_before": known_before}
+        return Check("metric", name, quantile, Outcome.UNKNOWN, "less_known", shares)
     outcome = _outcome(old, new, tolerance, floor=0 if name in {*COUNTS, "tpot"} else FLOOR_NS)
     evidence = {"before": old.value, "now": new.value, "low": new.low, "high": new.high}
     return Check("metric", name, quantile, outcome, str(outcome), evidence)
@@ -106,7 +107,7 @@ def _compare_errors(before: Figures, now: Figures) -> Check:
     """Failed requests are fast: more of them would make every other figure better."""
     old, new = share(before.errors, before.requests), share(now.errors, now.requests)
     if old is None or new is None:
-        return Check("errors", "", "", Outcome.UNKNOWN, "too_few", {"requests": now.requests})
+        return Check("errors", "", "", Outcome.UNKNOWN, "no_requests")
     outcome = Outcome.SAME
     if new.low > old.high:
         outcome = Outcome.WORSE
@@ -133,7 +134,8 @@ def judge(kept: Kept) -> Check:
         outcome, why = Outcome.WORSE, "missed"
     else:
         outcome, why = Outcome.UNKNOWN, "unjudged_decide"
-    return Check("budget", kept.metric, "", outcome, why, asdict(kept) | {"within": within})
+    evidence = {key: value for key, value in asdict(kept).items() if key != "metric"}
+    return Check("budget", kept.metric, "", outcome, why, evidence | {"within": within})
 
 
 def passes(checks: Iterable[Check], *, unknown_passes: bool = False) -> bool:

@@ -1,4 +1,4 @@
-"""What commands are told by name: projects and their apps."""
+"""What commands are told by name: projects, their apps, and releases of those."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from argparse import ArgumentParser
 from django.core.management.base import CommandError
 
 from tracebudget import models
+from tracebudget.queries import releases
+from tracebudget.queries.releases import Release
 from tracebudget.runtime.first_start import PROJECT
 
 UNREADABLE = 2  # exit status when something that was named cannot be read
@@ -35,3 +37,27 @@ def app_named(project: str, name: str) -> models.App:
             returncode=UNREADABLE,
         )
     return found
+
+
+def add_release_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--release", help="its service.version (default: the newest seen)")
+    parser.add_argument("--environment", default="", help="only requests of it (default: of all)")
+
+
+def release_named(app: models.App, version: str | None, environment: str) -> Release:
+    """A release that was seen, or the newest. Raises CommandError with those that there are."""
+    if version:
+        named = Release(app, version, environment)
+        if named.traces().exists():
+            return named
+    seen = releases.releases(app, environment)
+    if version is None and seen:
+        return Release(app, seen[0].version, environment)
+    known = ", ".join(release.version for release in seen)
+    where = f" in environment {environment!r}" if environment else ""
+    raise CommandError(
+        f"No request of release {version!r} was seen{where}; there are: {known}."
+        if known
+        else f"No request of {app.name}{where} tells its release: set service.version.",
+        returncode=UNREADABLE,
+    )

@@ -32,7 +32,16 @@ IS_KEPT = """
     ))
 """
 # What people made of an app keeps it, whether it still runs or not.
-MADE_BY_PEOPLE = ("budget", "alertrule", "channel", "gatewaysettings", "toolmark", "findinganswer")
+MADE_BY_PEOPLE = (
+    "budget",
+    "alertrule",
+    "channel",
+    "gatewaysettings",
+    "toolmark",
+    "findinganswer",
+    "baseline",
+    "checklisttick",
+)
 IS_UNTOUCHED = " AND ".join(
     f"NOT EXISTS (SELECT FROM tracebudget_{table} WHERE app_id = app.id)"
     for table in MADE_BY_PEOPLE
