@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
 
 from tracebudget import answers, models
 from tracebudget.core.baseline import Figures, Found, spread
 from tracebudget.core.gate import Kept
-from tracebudget.queries.apps import ACTIVE, OF_THEIR_DAY
+from tracebudget.queries.apps import OF_THEIR_DAY
 from tracebudget.series import METRIC_COLUMNS
 
 SAMPLE = 10_000  # requests of a release: as many tell its p95 to half a percent of their ranks
@@ -109,7 +109,8 @@ class Sample:
 
 def sample(release: Release, *, requests: int = SAMPLE) -> Sample:
     """One query."""
-    latest = list(release.traces().annotate(active_ns=ACTIVE).values(*COLUMNS)[:requests])
+    active = release.traces().annotate(active_ns=F("end_to_end_ns") - F("wait_ns"))
+    latest = list(active.values(*COLUMNS)[:requests])
     whole = [row for row in latest if row["state"] == COMPLETE]
     return Sample(whole, len(latest) - len(whole))
 
