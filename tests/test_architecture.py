@@ -72,7 +72,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "web": (
         "queries", "store", "core", "wording", "templatetags", "alerts.channel", "alerts.rule",
         "alerts.telling", "alerts.words", "models", "keys", "sign_in", "runtime.packages",
-        "answers", "release",
+        "answers", "release", "budget_file",
     ),
     "management": (
         "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "ingest.receipts",

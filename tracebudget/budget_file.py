@@ -1,4 +1,4 @@
-"""Budgets as a file: what `analyze --budgets` reads.
+"""Budgets as a file: what `analyze --budgets` reads, and pages read and write.
 
 YAML, of which JSON is a part. Either a list of budgets, which then holds for every app, or a list
 an app:
@@ -14,15 +14,25 @@ A limit is a number in the metric's own unit (ns, or a count), or a time with it
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import yaml
 
 from tracebudget.core.budget import COUNTS, METRICS, TOOL_CALL, Budget
 
-UNITS_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
-TIME = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|min)\s*")
+UNITS_NS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+TIME = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(UNITS_NS)})\s*")
+WRITTEN_UNITS = ("s", "ms", "us", "ns")
 ALL_APPS = "*"
 WHOLE = 100  # percent
 
@@ -68,8 +78,27 @@ def _budget(row: Any, where: str) -> Budget:
 def _limit(value: Any, metric: str, where: str) -> int:
     time = TIME.fullmatch(value) if isinstance(value, str) and metric not in COUNTS else None
     if time is not None:
-        return round(float(time[1]) * UNITS_NS[time[2]])
+        return round(Decimal(time[1]) * UNITS_NS[time[2]])
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     unit = "a whole number" if metric in COUNTS else "a time such as `300 ms`, or nanoseconds"
     raise BudgetFileError(f"{where}: `limit` must be {unit}, not {value!r}.")
+
+
+def write_budgets(budgets: Mapping[str, Iterable[Budget]]) -> str:
+    """The file that `read_budgets` reads as the same budgets again, those of each app."""
+    data = {app: [_row(budget) for budget in its] for app, its in budgets.items()}
+    return yaml.safe_dump(data, allow_unicode=True, sort_keys=False, default_flow_style=None)
+
+
+def _row(budget: Budget) -> dict[str, Any]:
+    limit = budget.limit if budget.metric in COUNTS else _time(budget.limit)
+    whole = budget.objective == int(budget.objective)
+    objective = int(budget.objective) if whole else budget.objective
+    return {"metric": budget.metric, "limit": limit, "objective": objective}
+
+
+def _time(ns: int) -> str:
+    """In the largest unit that leaves something before the point: "4.3 s"."""
+    unit = next((unit for unit in WRITTEN_UNITS if ns >= UNITS_NS[unit]), "ns")
+    return f"{(Decimal(ns) / UNITS_NS[unit]).normalize():f} {unit}"

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import html
+import re
+from datetime import timedelta
 from decimal import Decimal
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_django import DjangoAssertNumQueries
 
-from tests.web.traces import AFTERWARDS, MS, arrive, worked_example
+from tests.web.traces import AFTERWARDS, MS, START, arrive, worked_example
 from tracebudget import models, pipeline
-from tracebudget.core.budget import METRICS
-from tracebudget.web.budgets import TEMPLATES, Limit, save_budgets
+from tracebudget.budget_file import read_budgets, write_budgets
+from tracebudget.core.budget import METRICS, Budget
+from tracebudget.queries.apps import Percentiles
+from tracebudget.queries.observed import observe
+from tracebudget.web.budgets import TEMPLATES, Limit, doubts, round_up, save_budgets, suggest
 
 PAGE = "/p/shop/apps/shop/budgets/"
 SECOND = 1000 * MS
+QUERIES = 11
+
+
+@pytest.fixture(autouse=True)
+def owner(member: User) -> User:
+    models.Membership.objects.update(role=models.Role.OWNER)
+    return member
 
 
 @pytest.fixture
@@ -135,7 +153,7 @@ def test_template_fills_the_form_and_names_its_source(
     page: Client, trace: models.Trace, name: str
 ) -> None:
     content = page.get(PAGE, {"template": name}).content.decode()
-    assert "not saved yet" in content
+    assert "Not saved yet" in content
     assert str(TEMPLATES[name].source)[:40] in content
     assert budgets() == {}
 
@@ -147,3 +165,153 @@ def test_templates_are_promises_that_can_be_kept() -> None:
         assert all(
             parts[name].limit <= parts["end_to_end"].limit for name in parts if name != "turns"
         )
+
+
+def test_member_may_look_and_not_change(page: Client, trace: models.Trace) -> None:
+    models.Membership.objects.update(role=models.Role.MEMBER)
+    content = page.get(PAGE).content.decode()
+    assert "Only owners of the project may change budgets" in content
+    assert '<fieldset class="bare" disabled>' in content
+    assert page.post(PAGE, form(("turn", "1 s", ""))).status_code == 403
+    assert budgets() == {}
+
+
+# --- what was observed ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def week(project: models.Project) -> models.App:
+    """A hundred requests of the last days that took 461, 471, 481 ... ms, all known."""
+    (trace,) = arrive(project, worked_example())
+    assert trace.app is not None
+    now = timezone.now()
+    for number in range(100):
+        trace.pk, trace._state.adding = None, True
+        trace.trace_id, trace.day = uuid4(), now.date()
+        trace.started_at = now - timedelta(hours=number)
+        trace.end_to_end_ns = (461 + 10 * number) * MS
+        trace.worst_ttft_ns = 62 * MS if number < 30 else None
+        trace.save()
+    return trace.app
+
+
+def test_percentiles_come_with_count_and_coverage(week: models.App) -> None:
+    seen = observe(week, {"end_to_end": 1_000 * MS}, now=timezone.now())
+    assert seen.requests == 100
+    whole = seen.metrics["end_to_end"]
+    assert whole.values == Percentiles(951 * MS, 1401 * MS, 1441 * MS, 100, 100)
+    assert whole.over == 46
+    assert seen.would_miss("end_to_end", 95)
+    assert not seen.would_miss("end_to_end", 54)
+    assert (seen.metrics["ttft"].values.count, seen.metrics["ttft"].over) == (30, None)
+
+
+def test_suggestion_leaves_out_what_few_requests_tell(week: models.App) -> None:
+    limits = suggest(observe(week, {}, now=timezone.now()))
+    assert limits["end_to_end"] == Limit(1500 * MS)
+    assert "turn" in limits
+    assert "ttft" not in limits
+
+
+def test_suggestion_is_kept_by_what_was_observed(week: models.App) -> None:
+    now = timezone.now()
+    limits = suggest(observe(week, {}, now=now))
+    again = observe(week, {metric: limit.limit for metric, limit in limits.items()}, now=now)
+    assert not any(again.would_miss(metric, 95) for metric in limits)
+
+
+@pytest.mark.parametrize(
+    ("value", "rounded"), [(1, 1), (99, 99), (101, 110), (4_431, 4_500), (4_500, 4_500)]
+)
+def test_limits_are_rounded_up_to_two_digits(value: int, rounded: int) -> None:
+    assert round_up(value) == rounded
+
+
+def test_slowest_call_of_a_tool_is_what_its_budget_judges(
+    project: models.Project,
+) -> None:
+    now = timezone.now()
+    (trace,) = arrive(project, worked_example(at_ms=int((now - START).total_seconds() * 1000)))
+    assert trace.app is not None
+    seen = observe(trace.app, {"tool_call:search_order": 184 * MS - 1}, now=now)
+    tool = seen.metrics["tool_call:search_order"]
+    assert (tool.values.p95, tool.over) == (184 * MS, 1)
+
+
+def test_trying_tells_what_would_have_been_and_saves_nothing(
+    page: Client, week: models.App
+) -> None:
+    answer = page.post(PAGE, form(("end_to_end", "1 s", "95")) | {"do": "try"})
+    content = answer.content.decode()
+    assert answer.status_code == 200
+    assert re.search(r">46<small>46 % · promise missed</small>", content)
+    assert budgets() == {}
+
+
+def test_page_asks_a_fixed_number_of_queries(
+    page: Client, week: models.App, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_num_queries(QUERIES):
+        page.get(PAGE)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"end_to_end": 3, "turn": 1, "turns": 5}, "5 turns of 1 s take 5 s: more than the 3 s"),
+        ({"end_to_end": 3, "tool": 4}, "“tool time” may take 4 s, longer than the whole request"),
+        ({"end_to_end": 3, "turn": 1, "turns": 3}, ""),
+        ({"turn": 1, "turns": 3}, ""),
+    ],
+)
+def test_promises_that_do_not_go_together_are_doubted(limits: dict[str, int], said: str) -> None:
+    wanted = {
+        metric: Limit(limit if metric == "turns" else limit * SECOND)
+        for metric, limit in limits.items()
+    }
+    assert " ".join(doubts(wanted)).startswith(said)
+    assert bool(doubts(wanted)) == bool(said)
+
+
+# --- as a file -----------------------------------------------------------------------------------
+
+
+def test_file_that_was_downloaded_reads_as_the_same(page: Client, trace: models.Trace) -> None:
+    rows = form(("ttft", "1.234567 ms", "99.5"), ("turns", "8", ""), ("end_to_end", "1 h", "95"))
+    page.post(PAGE, rows)
+    answer = page.get("/p/shop/apps/shop/budgets.yaml")
+    assert "shop-budgets.yaml" in answer.headers["Content-Disposition"]
+    saved = budgets()
+    read = read_budgets(answer.content.decode())["shop"]
+    assert {b.metric: (b.limit, Decimal(str(b.objective))) for b in read} == saved
+    filled = page.post(PAGE, {"do": "read", "file": answer.content.decode()}).content.decode()
+    assert "Not saved yet" in filled
+    for value in ("1.234567 ms", "8", "1 h", "99.5"):
+        assert f'value="{value}"' in filled
+
+
+@given(
+    st.integers(min_value=1, max_value=30 * 86400 * SECOND),
+    st.decimals(min_value=1, max_value=100, places=2),
+)
+def test_every_budget_survives_its_file(limit: int, objective: Decimal) -> None:
+    budget = Budget("turn", limit, float(objective))
+    assert read_budgets(write_budgets({"ünïcode: app": [budget]})) == {"ünïcode: app": (budget,)}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- {metric: speed, limit: 1 s}", "no metric"),
+        ("other-app:\n  - {metric: turn, limit: 1 s}", "budgets of other-app, and none of shop"),
+        ("{", "neither YAML nor JSON"),
+    ],
+)
+def test_file_that_cannot_be_read_says_why_and_stays(
+    page: Client, trace: models.Trace, text: str, said: str
+) -> None:
+    answer = page.post(PAGE, {"do": "read", "file": text})
+    content = html.unescape(answer.content.decode())
+    assert answer.status_code == 400
+    assert said in content
+    assert f">{text}</textarea>" in content

@@ -42,7 +42,7 @@ def require_owner(user: Reader, project: models.Project) -> None:
 
 def app_for(project: models.Project, slug: str) -> models.App:
     """Raises Http404 for an app of another project, or none. One query."""
-    app = models.App.objects.filter(project=project, slug=slug).first()
+    app = models.App.objects.filter(project=project, slug=slug).select_related("project").first()
     if app is None:
         raise Http404(f"no app {slug!r} in this project")
     return app

@@ -11,10 +11,16 @@ from typing import NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from tracebudget import models
+from tracebudget.core.budget import METRICS
+from tracebudget.queries.apps import Percentiles
+from tracebudget.queries.observed import Observations
 from tracebudget.store import judge_again
+from tracebudget.templatetags.duration import count, duration
+from tracebudget.wording import metric_name
 
 MS, SECOND = 10**6, 10**9
 
@@ -69,6 +75,67 @@ TEMPLATES: dict[str, Template] = {
         },
     ),
 }
+
+
+MIN_SUGGESTED_FROM = 20  # values: below, a p95 is but the slowest one
+MIN_COVERAGE = 0.5  # of requests that tell a metric: below, the rest may be quite different
+
+
+def suggest(seen: Observations) -> dict[str, Limit]:
+    """Limits that nearly all of the observed requests keep: their p95, rounded up."""
+    return {
+        metric: Limit(round_up(seen.metrics[metric].values.p95 or 1))
+        for metric in METRICS
+        if metric in seen.metrics and _is_enough(seen.metrics[metric].values)
+    }
+
+
+def _is_enough(values: Percentiles) -> bool:
+    return values.count >= MIN_SUGGESTED_FROM and values.count >= MIN_COVERAGE * values.total
+
+
+def round_up(value: int) -> int:
+    """To two digits, as people write limits: 4_431 -> 4_500."""
+    step: int = 10 ** max(0, len(str(value)) - 2)
+    return -(-value // step) * step
+
+
+def doubts(limits: Mapping[str, Limit]) -> list[str]:
+    """Promises that do not go together."""
+    said: list[str] = []
+    total = limits.get("end_to_end")
+    if total is None:
+        return said
+    if "turn" in limits and "turns" in limits:
+        turns, each = limits["turns"].limit, limits["turn"].limit
+        if turns * each > total.limit:
+            words = gettext(
+                "%(turns)s turns of %(turn)s take %(sum)s: more than the %(total)s of the whole"
+                " request."
+            )
+            said.append(
+                words
+                % {
+                    "turns": count(turns),
+                    "turn": duration(each),
+                    "sum": duration(turns * each),
+                    "total": duration(total.limit),
+                }
+            )
+    said += [_looser(metric, limits[metric], total) for metric in PARTS if metric in limits]
+    return [doubt for doubt in said if doubt]
+
+
+# What lies within a request, and can take no longer than it.
+PARTS = ("turn", "ttft", "first_visible", "tool", "framework")
+
+
+def _looser(metric: str, part: Limit, whole: Limit) -> str:
+    if part.limit <= whole.limit:
+        return ""
+    words = gettext("“%(metric)s” may take %(part)s, longer than the whole request: %(whole)s.")
+    names = {"metric": metric_name(metric), "part": duration(part.limit)}
+    return words % (names | {"whole": duration(whole.limit)})
 
 
 @transaction.atomic

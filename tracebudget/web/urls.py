@@ -6,6 +6,7 @@ from tracebudget.web import (
     account,
     alerts,
     api,
+    budgets_page,
     declared,
     findings,
     keys,
@@ -25,7 +26,8 @@ register_converter(SpanId, "span_id")
 project_pages = [
     path("", views.apps_page, name="apps"),
     path("apps/<slug:app>/", views.app_page, name="app"),
-    path("apps/<slug:app>/budgets/", views.budgets_page, name="budgets"),
+    path("apps/<slug:app>/budgets/", budgets_page.budgets_page, name="budgets"),
+    path("apps/<slug:app>/budgets.yaml", budgets_page.budgets_file, name="budgets_file"),
     path("apps/<slug:app>/declared/", declared.declared_page, name="declared"),
     path("apps/<slug:app>/declared/tools/", declared.mark_tools, name="mark_tools"),
     path("apps/<slug:app>/findings/", findings.findings_page, name="findings"),

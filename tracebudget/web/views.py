@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.utils.translation import gettext, ngettext
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.utils.translation import gettext
+from django.views.decorators.http import require_POST, require_safe
 
 from tracebudget import models
-from tracebudget.core.budget import METRICS, TOOL_CALL
 from tracebudget.queries import apps as app_queries
 from tracebudget.queries import traces as trace_queries
 from tracebudget.queries.projects import project_lines
 from tracebudget.queries.sessions import neighbours
-from tracebudget.templatetags.duration import exact
 from tracebudget.web import paging
 from tracebudget.web.access import app_for, project_for, projects_of, trace_for
-from tracebudget.web.budgets import TEMPLATES, Limit, save_budgets
 from tracebudget.web.figures import of_columns, percentiles_figure, segments_figure, shares
-from tracebudget.web.forms import BudgetFormSet, FilterForm, ScopeForm, limits_of
+from tracebudget.web.forms import FilterForm, ScopeForm
 from tracebudget.web.paging import row_number
 from tracebudget.web.request_page import TABLE_ROWS, RequestPage, part_of
 from tracebudget.web.setup import setup_context
 from tracebudget.web.spans import TREE_ROWS, read_span, tree_of
 from tracebudget.web.waterfall import Picture
-
-MAX_CHANGES = 100  # of a budget's history; what was promised before that interests an audit only
 
 
 @require_safe
@@ -234,62 +227,3 @@ def span_page(request: HttpRequest, project: str, trace_id: UUID, span_id: str) 
         "found": page.found_at(span_id) if page is not None else [],
     }
     return render(request, "requests/span.html", context)
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def budgets_page(request: HttpRequest, project: str, app: str) -> HttpResponse:
-    """What did we promise?"""
-    mine = project_for(request.user, project)
-    its = app_for(mine, app)
-    if request.method == "POST":
-        rows = BudgetFormSet(request.POST, prefix="budgets")
-        if rows.is_valid():
-            return _save_budgets(request, mine, its, limits_of(rows))
-    else:
-        rows = BudgetFormSet(prefix="budgets", initial=_budget_rows(request, its))
-    context = {
-        "project": mine,
-        "app": its,
-        "rows": rows,
-        "rows_of_request": [row for row in rows if row["metric"].value() in METRICS],
-        "rows_of_tools": (tools := [r for r in rows if r["metric"].value() not in METRICS]),
-        "tools_open": any(row["limit"].value() for row in tools),
-        "templates": TEMPLATES,
-        "template": TEMPLATES.get(request.GET.get("template", "")),
-        "judged_again": settings.JUDGE_AGAIN_REQUESTS,
-        "changes": models.BudgetChange.objects.filter(app=its)
-        .select_related("changed_by")
-        .order_by("-changed_at", "metric")[:MAX_CHANGES],
-    }
-    return render(request, "budgets/edit.html", context, status=400 if rows.is_bound else 200)
-
-
-def _save_budgets(
-    request: HttpRequest,
-    project: models.Project,
-    app: models.App,
-    limits: dict[str, Limit],
-) -> HttpResponse:
-    user = cast(User, request.user)
-    changes = save_budgets(app, limits, user=user, now=timezone.now())
-    said = ngettext("%(n)s budget changed.", "%(n)s budgets changed.", len(changes))
-    messages.success(
-        request, said % {"n": len(changes)} if changes else gettext("Nothing changed.")
-    )
-    return redirect("budgets", project.slug, app.slug)
-
-
-def _budget_rows(request: HttpRequest, app: models.App) -> list[dict[str, Any]]:
-    """Every metric with what is promised, or what the chosen template would promise."""
-    template = TEMPLATES.get(request.GET.get("template", ""))
-    present = {b.metric: Limit(b.limit, b.objective) for b in models.Budget.objects.filter(app=app)}
-    limits = dict(template.limits) if template is not None else present
-    tools = [f"{TOOL_CALL}{name}" for name in trace_queries.names(app.project, app).tools]
-    metrics = dict.fromkeys([*METRICS, *sorted({*present, *tools} - set(METRICS))])
-    return [_budget_row(metric, limits.get(metric)) for metric in metrics]
-
-
-def _budget_row(metric: str, limit: Limit | None) -> dict[str, Any]:
-    if limit is None:
-        return {"metric": metric}
-    return {"metric": metric, "limit": exact(limit.limit, metric), "objective": limit.objective}
