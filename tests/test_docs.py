@@ -11,6 +11,7 @@ from django.db import connection
 from tracebudget.alerts.words import CHANGES
 
 ROOT = Path(__file__).resolve().parent.parent
+NESTS = ("", "tracebudget")  # where a short name in a row of the architecture's table may lie
 
 
 def test_every_setting_is_described_and_no_other() -> None:
@@ -44,3 +45,21 @@ def test_every_dependency_has_its_reason() -> None:
         for name in re.findall(r"^([A-Za-z][\w-]*)", (ROOT / file).read_text(), flags=re.MULTILINE)
     }
     assert {name for name in required if f"| {name} |" not in reasons} == set()
+
+
+def test_every_link_leads_somewhere() -> None:
+    missing = {
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+        if not (page.parent / target).exists()
+    }
+    assert missing == set()
+
+
+def test_every_place_of_the_architecture_exists() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    table = text.partition("## Where things live")[2].partition("##")[0]
+    places = re.findall(r"`([\w/]+(?:\.py|/))`", table)
+    assert "tracebudget/core/" in places
+    assert [name for name in places if not any((ROOT / at / name).exists() for at in NESTS)] == []
