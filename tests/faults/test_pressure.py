@@ -1,83 +1,194 @@
-"""A database that answers too slowly: exporters are told to come again, and memory stays flat."""
+"""A database that is slow, or away: exporters are told to come again, nothing is lost or stored
+twice, and the memory of those who receive stays flat.
+"""
 
 from __future__ import annotations
 
+import gzip
+import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from http import HTTPStatus
-from subprocess import Popen
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
 
-import psutil
+import grpc
 import psycopg
 import pytest
-from django.conf import settings
-from django.db import connection
-from django.utils import timezone
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
 
-from tests.running import free_port
-from tracebudget import keys, models, partition
+from ingest.rpc import DETAILS, TRACES
+from tests.running import RunningUp
 from tracebudget.bench import load
-from tracebudget.bench.sender import Exporter
-from tracebudget.runtime import programs
-from tracebudget.runtime.addresses import listens
-from tracebudget.runtime.child import Command
+from tracebudget.bench.load import Request
+from tracebudget.runtime import child, postgres
+from tracebudget.runtime.sockets import make_socket_directory
 
-RunProgram = Callable[[Command], "Popen[bytes]"]
-
+WAIT_SECONDS = 90
+RETRY_AFTER = 5  # seconds; the default of the setting
 CONNECTIONS = 32
 REQUESTS = 48  # of 512 spans: 34 MB inflated, and several times that as Python objects
 MIB = 1024 * 1024
-# Four threads work at a time, each on one request; the rest waits in the kernel.
+# Four threads of each program work at a time, each on one request; the rest waits in the kernel.
 MAX_GROWTH = 120 * MIB
+RECEIVERS = ("tracebudget.otlp_wsgi:application", "tracebudget.otlp_grpc")
 
 
-@pytest.fixture
-def address(run_program: RunProgram, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A receiver that gives the database 0.3 s."""
-    port = free_port()
-    monkeypatch.setattr(settings, "OTLP_PORT", port)
-    monkeypatch.setenv("TRACEBUDGET_STORE_TIMEOUT_MS", "300")
-    run_program(programs.otlp())
-    deadline = time.monotonic() + 30
-    while not listens("127.0.0.1", port):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return f"127.0.0.1:{port}"
+class Server:
+    """A PostgreSQL of its own, which a test may stop and start again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._cluster, self._sockets = directory / "cluster", directory / "run"
+        self._log = directory / "postgres.log"
+        self._running = ExitStack()
+        self.url = postgres.database_url(self._sockets)
+        make_socket_directory(self._sockets, owner=postgres.system_uid())
+        postgres.prepare(self._cluster)
+
+    def start(self) -> None:
+        command = postgres.command(self._cluster, self._sockets)
+        process = self._running.enter_context(child.running(command, log=self._log))
+        postgres.create_database(self._sockets, timeout=30, is_alive=lambda: process.poll() is None)
+
+    def stop(self) -> None:
+        self._running.close()
+
+    def value(self, query: str) -> Any:
+        with psycopg.connect(self.url) as connection:
+            (value,) = connection.execute(query).fetchone() or (None,)
+            return value
 
 
-def resident_bytes() -> int:
-    """Of all that we started."""
-    children = psutil.Process().children(recursive=True)
-    granian = [child for child in children if "granian" in " ".join(child.cmdline())]
-    return sum(child.memory_info().rss for child in granian)
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with tempfile.TemporaryDirectory(prefix="tb-pressure-pg-") as directory:
+        server = Server(Path(directory))
+        server.start()
+        yield server
+        server.stop()
 
 
-def export_all(address: str, key: str, requests: list[load.Request]) -> list[int]:
-    """Each once, over many connections; the statuses."""
+@pytest.fixture(scope="module")
+def up(server: Server) -> Iterator[RunningUp]:
+    """The product, which gives the database half a second."""
+    with tempfile.TemporaryDirectory(prefix="tb-pressure-") as directory:
+        settings = {"DATABASE_URL": server.url, "TRACEBUDGET_STORE_TIMEOUT_MS": "500"}
+        running = RunningUp(Path(directory), **settings)
+        try:
+            running.start_and_wait()
+            yield running
+        finally:
+            running.stop()
 
-    def export(some: list[load.Request]) -> list[int]:
-        with Exporter(address, key) as exporter:
-            return [exporter.export(request) for request in some]
 
-    with ThreadPoolExecutor(CONNECTIONS) as pool:
-        parts = pool.map(export, (requests[at::CONNECTIONS] for at in range(CONNECTIONS)))
-        return [status for part in parts for status in part]
-
-
-def test_a_slow_database_costs_patience_and_no_memory(
-    address: str, project: models.Project
-) -> None:
-    _, key = keys.create_key(project, "test", models.IngestKey)
-    requests = load.requests(REQUESTS * 512 // 12, seed=1, now_ns=time.time_ns())[:REQUESTS]
-    partition.create_ahead(timezone.now())
-    assert export_all(address, key, requests[:8]) == [HTTPStatus.OK] * 8
-    before = resident_bytes()
-    with psycopg.connect(**connection.get_connection_params()) as other:
+def slow(server: Server) -> Iterator[None]:
+    with psycopg.connect(server.url) as other:
         other.execute("LOCK TABLE tracebudget_trace IN ACCESS EXCLUSIVE MODE")
-        statuses = export_all(address, key, requests)
-        assert set(statuses) == {HTTPStatus.SERVICE_UNAVAILABLE}
-        assert resident_bytes() - before < MAX_GROWTH
-    assert set(export_all(address, key, requests)) == {HTTPStatus.OK}
-    stored = sum(models.SpanBatch.objects.values_list("span_count", flat=True))
-    assert stored == sum(request.spans for request in requests)
+        yield
+
+
+def away(server: Server) -> Iterator[None]:
+    server.stop()
+    yield
+    server.start()
+
+
+@pytest.mark.parametrize("trouble", [slow, away])
+def test_exporters_are_told_to_come_again_and_memory_stays_flat(
+    up: RunningUp, server: Server, trouble: Callable[[Server], Iterator[None]]
+) -> None:
+    requests, others, first = new_requests(REQUESTS), new_requests(CONNECTIONS), new_requests(8)
+    told = {(HTTPStatus.SERVICE_UNAVAILABLE, RETRY_AFTER)}
+    told_by_grpc = {(grpc.StatusCode.UNAVAILABLE, RETRY_AFTER)}
+    export_all(up, first)  # what a program allocates once
+    export_all_by_grpc(up, first)
+    before, stored = resident_bytes(up), server.value(STORED)
+    with contextmanager(trouble)(server):
+        assert set(export_all(up, requests)) == told
+        assert set(export_all_by_grpc(up, others)) == told_by_grpc
+        assert resident_bytes(up) - before < MAX_GROWTH
+    send_until_taken(lambda: export_all(up, requests), HTTPStatus.OK)
+    send_until_taken(lambda: export_all_by_grpc(up, others), grpc.StatusCode.OK)
+    assert server.value(STORED) - stored == spans_of(requests) + spans_of(others)
+
+
+STORED = "SELECT coalesce(sum(span_count), 0) FROM tracebudget_spanbatch"
+seeds = iter(range(10**6))
+
+
+def new_requests(count: int) -> list[Request]:
+    traces = count * load.SPANS_A_REQUEST // load.SPANS_A_TRACE
+    return load.requests(traces, seed=next(seeds), now_ns=time.time_ns())
+
+
+def spans_of(requests: Sequence[Request]) -> int:
+    return sum(request.spans for request in requests)
+
+
+def resident_bytes(up: RunningUp) -> int:
+    """Of all that receive."""
+    receivers = [up.child(word) for word in RECEIVERS]
+    processes = [one for top in receivers for one in (top, *top.children(recursive=True))]
+    return sum(process.memory_info().rss for process in processes)
+
+
+Answers = Counter[tuple[Any, int | None]]  # statuses, with the seconds after which to try again
+
+
+def send_until_taken(send_all: Callable[[], Answers], taken: Any) -> None:
+    """Send all again while any are refused, as a busy machine may: repeats change nothing."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while set(send_all()) != {(taken, None)}:
+        assert time.monotonic() < deadline
+
+
+def export_all(up: RunningUp, requests: Sequence[Request]) -> Answers:
+    """Each once over HTTP, over many connections."""
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        return Counter(pool.map(lambda request: export(up, request), requests))
+
+
+def export(up: RunningUp, request: Request) -> tuple[int, int | None]:
+    headers = {
+        "x-api-key": up.credentials["ingest_key"],
+        "Content-Type": "application/x-protobuf",
+        "Content-Encoding": "gzip",
+    }
+    address = up.otlp_url.removeprefix("http://")
+    with closing(HTTPConnection(address, timeout=60)) as connection:
+        connection.request("POST", "/v1/traces", request.body, headers)
+        response = connection.getresponse()
+        wait = response.headers["Retry-After"]
+        return response.status, None if wait is None else int(wait)
+
+
+def export_all_by_grpc(up: RunningUp, requests: Sequence[Request]) -> Answers:
+    """Each once over gRPC, over one connection."""
+    with grpc.insecure_channel(up.grpc_target) as channel, ThreadPoolExecutor(CONNECTIONS) as pool:
+        call: Any = channel.unary_unary(f"/{TRACES}/Export")
+        metadata = (("x-api-key", up.credentials["ingest_key"]),)
+        return Counter(pool.map(lambda request: export_by_grpc(call, metadata, request), requests))
+
+
+def export_by_grpc(
+    call: Any, metadata: tuple[tuple[str, str], ...], request: Request
+) -> tuple[grpc.StatusCode, int | None]:
+    try:
+        call(gzip.decompress(request.body), metadata=metadata, timeout=60)
+    except grpc.RpcError as error:
+        return error.code(), retry_after(error)
+    return grpc.StatusCode.OK, None
+
+
+def retry_after(error: Any) -> int | None:
+    """The seconds in the error's details."""
+    details = dict(error.trailing_metadata()).get(DETAILS)
+    wait = RetryInfo()
+    if details is None or not Status.FromString(details).details[0].Unpack(wait):
+        return None
+    return int(wait.retry_delay.seconds)
