@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -12,6 +13,7 @@ from ingest.errors import OtlpError
 
 GZIP_MAGIC = b"\x1f\x8b"
 CHUNK_BYTES = 64 * 1024
+PIECE_BYTES = 1024 * 1024  # inflated at one time
 MAX_MEMBERS = 100  # real senders write one; a million empty ones would keep a process busy
 GZIP = zlib.MAX_WBITS | 16
 RAW_DEFLATE = -zlib.MAX_WBITS  # what some senders mean by "deflate", against RFC 9110
@@ -23,8 +25,8 @@ class Readable(Protocol):
 
 def read_body(request: HttpRequest) -> bytes:
     """The inflated body. OtlpError: 400 broken, 413 above a cap, 415 unknown encoding."""
-    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding in {"", "identity"}:
+    encoding = _encoding(request)
+    if not encoding:
         return read_capped(request)
     if encoding == "deflate":
         wire = read_capped(request)
@@ -63,21 +65,43 @@ def inflate(wire: bytes, *, window: int, cap: int) -> bytes:
 
     `window` is zlib's `wbits`, which also says which of the formats it is.
     """
-    whole = b""
+    pieces: list[bytes] = []
+    room = cap
+    for piece in _inflated(wire, window):
+        room -= len(piece)
+        if room < 0:
+            raise _too_large("MAX_INFLATED_BYTES", cap)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _inflated(wire: bytes, window: int) -> Iterator[bytes]:
+    """Piece by piece: most bodies are one, and of a bomb no more is in memory than is let in."""
     for _ in range(MAX_MEMBERS):
         inflater = zlib.decompressobj(window)
-        try:
-            whole += inflater.decompress(wire, cap + 1 - len(whole))
-        except zlib.error as error:
-            raise OtlpError(400, f"The compressed body is broken: {error}") from error
-        if len(whole) > cap:
-            raise _too_large("MAX_INFLATED_BYTES", cap)
-        if not inflater.eof:
-            raise OtlpError(400, "The compressed body is cut short.")
+        yield from _member(inflater, wire)
         wire = inflater.unused_data
         if not wire:
-            return whole
+            return
     raise OtlpError(400, f"The compressed body has more than {MAX_MEMBERS} members.")
+
+
+def _member(inflater: Any, wire: bytes) -> Iterator[bytes]:
+    try:
+        while not inflater.eof:
+            piece = inflater.decompress(wire, PIECE_BYTES)
+            wire = inflater.unconsumed_tail
+            if not piece and not inflater.eof:
+                raise OtlpError(400, "The compressed body is cut short.")
+            yield piece
+    except zlib.error as error:
+        raise OtlpError(400, f"The compressed body is broken: {error}") from error
+
+
+def _encoding(request: HttpRequest) -> str:
+    """What the body was compressed with, "" for nothing."""
+    named = request.headers.get("Content-Encoding", "").lower().split(",")
+    return ",".join(name.strip() for name in named if name.strip() not in {"", "identity"})
 
 
 def _has_zlib_header(wire: bytes) -> bool:

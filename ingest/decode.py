@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,8 @@ KINDS, STATUSES = range(6), range(3)  # the numbers that OTLP gives a meaning to
 MAX_NAME_CHARS = 1000  # the name of a span, event or scope
 MAX_KEY_CHARS = 500  # the name of one attribute
 MAX_ATTRIBUTES = 1024  # of one span, event, link, scope or resource
+MAX_EVENTS, MAX_LINKS = 10_000, 1000  # of one span; a stream's tokens may each be an event
+MAX_ITEMS = 100_000  # of one list or map
 MAX_DEPTH = 32  # lists and maps inside one attribute
 TOO_DEEP = "[nested too deeply]"
 MAX_REASONS = 10  # in one answer
@@ -124,8 +126,8 @@ def _span(raw: trace_pb2.Span, sender: Sender, export: Export) -> Span:
         sender.attributes,
         sender.resource,
         raw.dropped_attributes_count + left_out,
-        raw.dropped_events_count,
-        raw.dropped_links_count,
+        raw.dropped_events_count + max(0, len(raw.events) - MAX_EVENTS),
+        raw.dropped_links_count + max(0, len(raw.links) - MAX_LINKS),
     )
 
 
@@ -178,7 +180,7 @@ def _parent_id(raw: bytes) -> str:
 
 
 def _events(raw: trace_pb2.Span, export: Export) -> Iterator[Event]:
-    for event in raw.events:
+    for event in raw.events[:MAX_EVENTS]:
         time_ns = event.time_unix_nano
         if time_ns > MAX_TIME_NS:
             export.repaired["event time beyond the year 2262, now absent"] += 1
@@ -188,7 +190,7 @@ def _events(raw: trace_pb2.Span, export: Export) -> Iterator[Event]:
 
 def _links(raw: trace_pb2.Span, export: Export) -> Iterator[Link]:
     """Links only group. One that points nowhere is left out, and its span stays."""
-    for link in raw.links:
+    for link in raw.links[:MAX_LINKS]:
         try:
             trace_id, span_id = _trace_id(link.trace_id), _span_id(link.span_id)
         except Refused as reason:
@@ -197,10 +199,11 @@ def _links(raw: trace_pb2.Span, export: Export) -> Iterator[Link]:
             yield Link(trace_id, span_id, _attributes(link.attributes, export)[0])
 
 
-def _attributes(pairs: Iterable[KeyValue], export: Export) -> tuple[dict[str, Any], int]:
+def _attributes(pairs: Sequence[KeyValue], export: Export) -> tuple[dict[str, Any], int]:
     """The attributes, the last of equal names winning, and how many were left out."""
     attributes: dict[str, Any] = {}
-    for pair in pairs:
+    too_many = max(0, len(pairs) - MAX_ATTRIBUTES)
+    for pair in pairs[:MAX_ATTRIBUTES] if too_many else pairs:
         value = pair.value
         text = value.string_value
         if not text:
@@ -209,22 +212,19 @@ def _attributes(pairs: Iterable[KeyValue], export: Export) -> tuple[dict[str, An
             attributes[pair.key] = _tidy(text, export)
         else:
             attributes[pair.key] = text
-    return _with_sane_names(attributes, export)
+    kept, left_out = _with_sane_names(attributes, export)
+    return kept, left_out + too_many
 
 
 def _with_sane_names(attributes: dict[str, Any], export: Export) -> tuple[dict[str, Any], int]:
     """Nearly always as they are, and none left out: the tests look at all names together."""
     is_tidy = "\0" not in "".join(attributes) and "" not in attributes
-    is_small = len(attributes) <= MAX_ATTRIBUTES and _longest(attributes) <= MAX_KEY_CHARS
-    if is_tidy and is_small and OUR_KEYS.isdisjoint(attributes):
+    is_short = max(map(len, attributes), default=0) <= MAX_KEY_CHARS
+    if is_tidy and is_short and OUR_KEYS.isdisjoint(attributes):
         return attributes, 0
     named = [(key, value) for key, value in attributes.items() if key and key not in OUR_KEYS]
-    kept = {_tidy(key, export)[:MAX_KEY_CHARS]: value for key, value in named[:MAX_ATTRIBUTES]}
+    kept = {_tidy(key, export)[:MAX_KEY_CHARS]: value for key, value in named}
     return kept, len(attributes) - len(kept)
-
-
-def _longest(attributes: dict[str, Any]) -> int:
-    return max(map(len, attributes), default=0)
 
 
 def _value(value: AnyValue, export: Export, depth: int = 0) -> Any:
@@ -252,13 +252,13 @@ def _bytes(value: AnyValue, export: Export, depth: int) -> str:
 def _list(value: AnyValue, export: Export, depth: int) -> Any:
     if depth >= MAX_DEPTH:
         return TOO_DEEP
-    return [_value(item, export, depth + 1) for item in value.array_value.values]
+    return [_value(item, export, depth + 1) for item in value.array_value.values[:MAX_ITEMS]]
 
 
 def _map(value: AnyValue, export: Export, depth: int) -> Any:
     if depth >= MAX_DEPTH:
         return TOO_DEEP
-    pairs = value.kvlist_value.values
+    pairs = value.kvlist_value.values[:MAX_ITEMS]
     return {_tidy(pair.key, export): _value(pair.value, export, depth + 1) for pair in pairs}
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from ingest import limits, otlp, receipts
+from ingest import bounds, limits, otlp, receipts
 from ingest.auth import Caller, authenticate
 from ingest.decode import Export
 from ingest.privacy import pass_door
@@ -26,9 +26,11 @@ def receive(
     stream = Stream(key.project, caller.way, Signal.TRACES)
     with receipts.errors_noted(stream, now=now):
         limits.require_room(key, now=now)
-        export = otlp.read_export(read(), content_type, latest_ns=latest_ns(now))
-    limits.spend(key, len(export.spans) + export.refused.total(), now=now)
-    take_in(export, stream, now=now)
+        body = read()
+        with bounds.turn(len(body)):
+            export = otlp.read_export(body, content_type, latest_ns=latest_ns(now))
+            limits.spend(key, len(export.spans) + export.refused.total(), now=now)
+            take_in(export, stream, now=now)
     return export
 
 

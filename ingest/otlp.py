@@ -18,7 +18,7 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from ingest import body, otlp_json, otlp_protobuf
+from ingest import body, bounds, otlp_json, otlp_protobuf
 from ingest.decode import MAX_TIME_NS, Export, add_spans
 from ingest.errors import OtlpError
 
@@ -32,12 +32,15 @@ RPC_CODES = {
     400: code_pb2.INVALID_ARGUMENT,
     401: code_pb2.UNAUTHENTICATED,
     404: code_pb2.NOT_FOUND,
+    405: code_pb2.UNIMPLEMENTED,
     413: code_pb2.RESOURCE_EXHAUSTED,
     415: code_pb2.INVALID_ARGUMENT,
     429: code_pb2.RESOURCE_EXHAUSTED,
     500: code_pb2.INTERNAL,
     503: code_pb2.UNAVAILABLE,
 }
+# What RFC 9110 wants to be said with a status.
+SAID_WITH = {401: ("WWW-Authenticate", "Bearer"), 405: ("Allow", "POST")}
 JSON_STARTS = (b"{", b"[")
 BOM = b"\xef\xbb\xbf"
 
@@ -46,15 +49,16 @@ def media_type(content_type: str) -> str:
     """The type without its parameters. OtlpError 415 for one that is not OTLP."""
     named = content_type.partition(";")[0].strip().lower()
     if named not in PARSERS:
-        raise OtlpError(415, f"Content-Type {named!r} is not OTLP: send {PROTOBUF} or {JSON}.")
+        raise OtlpError(415, f"Content-Type {named!r} is not OTLP/HTTP: send {PROTOBUF} or {JSON}.")
     return named
 
 
 def read_export(content: bytes, content_type: str, *, latest_ns: int = MAX_TIME_NS) -> Export:
     """The spans of one export request; those after `latest_ns` are refused. Raises OtlpError."""
     export = Export(latest_ns)
-    parse = PARSERS[media_type(content_type)]
-    add_spans(parse(content, export), export)
+    request = PARSERS[media_type(content_type)](content, export)
+    bounds.require_few_parts(request)
+    add_spans(request, export)
     return export
 
 
@@ -129,6 +133,9 @@ def export_response(export: Export, content_type: str) -> HttpResponse:
 def error_response(error: OtlpError, content_type: str) -> HttpResponse:
     """A google.rpc.Status in the request's type; as JSON where that is not OTLP's."""
     response = _response(error_status(error), error.status, content_type)
+    if error.status in SAID_WITH:
+        name, value = SAID_WITH[error.status]
+        response.headers[name] = value
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)
     return response

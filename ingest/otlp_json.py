@@ -1,26 +1,31 @@
 """OTLP/JSON text -> OTLP messages, from here on the same as protobuf.
 
 Not `json_format`: OTLP/JSON has hex ids where proto JSON has base64, and one odd value must cost
-its attribute or its span, never the spans beside it. Unknown fields are ignored and null is absent,
-as the specification asks; whole numbers are exact however they are spelled.
+its attribute, its span or its list of spans, never what stands beside it. Unknown fields are
+ignored and null is absent, as the specification asks; whole numbers are exact however they are
+spelled.
 """
 
 from __future__ import annotations
 
 import base64
-import json
+import binascii
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any, TypeVar
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
 
+from ingest import json_text
+from ingest.bounds import MAX_PARTS
 from ingest.decode import MAX_DEPTH, Export, Refused
 from ingest.errors import OtlpError
 
+T = TypeVar("T")
 Object = Mapping[str, Any]
 
 INT32, INT64 = range(-(2**31), 2**31), range(-(2**63), 2**63)
@@ -31,10 +36,8 @@ NUMBER = re.compile(
     r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?"
 )  # bounded: 1e99999999 fills memory
 
-# Half of a surrogate pair is no character. The pattern eats every escape, so that an escaped
-# backslash is not mistaken for the start of the next one; group 1 is a half without its other half.
-SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+HEX = re.compile("[0-9a-fA-F]+")
+URL_SAFE = str.maketrans("-_", "+/")
 
 SCOPE_LISTS = (
     ("scopeSpans", "scope"),
@@ -43,72 +46,36 @@ SCOPE_LISTS = (
 
 
 def parse(body: bytes, export: Export) -> ExportTraceServiceRequest:
-    """The request. OtlpError 400 for what is no JSON, or broken in the frame around the spans."""
-    document = load(body, export)
+    """The request. OtlpError 400 for what is no JSON object with a list of `resourceSpans`."""
+    document = json_text.load(body, export)
     request = ExportTraceServiceRequest()
     if document and "resourceSpans" not in document:
-        export.repaired[
-            "request without resourceSpans, nothing to store (names are lowerCamelCase)"
-        ] += 1
+        export.repaired["request without resourceSpans, nothing to store"] += 1
     try:
-        for raw in _objects(document, "resourceSpans"):
-            _fill_resource_spans(request.resource_spans.add(), raw, export)
+        _list(document, "resourceSpans")
     except Refused as reason:
         raise OtlpError(400, f"The body is no OTLP/JSON export request: {reason}.") from reason
+    for raw in _objects(document, "resourceSpans", export):
+        _fill_resource_spans(request.resource_spans.add(), raw, export)
     return request
 
 
-def load(body: bytes, export: Export) -> Object:
-    """The JSON object in the body, fractions as Decimal so that 1.79e18 nanoseconds stay exact."""
-    try:
-        document = json.loads(
-            _text(body, export), parse_float=Decimal, parse_constant=_refuse_constant
-        )
-    except RecursionError as error:
-        raise OtlpError(400, "The body is nested too deeply.") from error
-    except ValueError as error:
-        hint = (
-            " One request a body: send JSON lines line by line."
-            if "Extra data" in str(error)
-            else ""
-        )
-        raise OtlpError(400, f"The body is not JSON: {error}.{hint}") from error
-    if not isinstance(document, dict):
-        raise OtlpError(400, "The body must be a JSON object with resourceSpans.")
-    return document
-
-
-def _text(body: bytes, export: Export) -> str:
-    try:
-        text = body.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = body.decode("utf-8-sig", "replace")
-        export.repaired["request with text that is not UTF-8, its broken bytes now U+FFFD"] += 1
-    return ESCAPE.sub(_whole_escape, text) if SURROGATE.search(text) else text
-
-
-def _whole_escape(match: re.Match[str]) -> str:
-    return r"\ufffd" if match[1] else match[0]
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f'{name} is not JSON (OTLP/JSON writes it as text: "{name}")')
-
-
 def _fill_resource_spans(target: trace_pb2.ResourceSpans, raw: Object, export: Export) -> None:
-    _fill_attributes(target.resource.attributes, _object(raw, "resource"))
+    resource = _part(_object, raw, "resource", export.repaired)
+    _fill_shared_attributes(target.resource.attributes, resource, export)
     for list_name, scope_name in SCOPE_LISTS:
-        for scope_spans in _objects(raw, list_name):
+        for scope_spans in _objects(raw, list_name, export):
             _fill_scope_spans(target.scope_spans.add(), scope_spans, scope_name, export)
 
 
 def _fill_scope_spans(
     target: trace_pb2.ScopeSpans, raw: Object, scope_name: str, export: Export
 ) -> None:
-    scope = _object(raw, scope_name)
-    target.scope.name, target.scope.version = _string(scope, "name"), _string(scope, "version")
-    _fill_attributes(target.scope.attributes, scope)
-    for span in _list(raw, "spans"):
+    scope = _part(_object, raw, scope_name, export.repaired)
+    target.scope.name = _part(_string, scope, "name", export.repaired)
+    target.scope.version = _part(_string, scope, "version", export.repaired)
+    _fill_shared_attributes(target.scope.attributes, scope, export)
+    for span in _part(_list, raw, "spans", export.refused):
         try:
             _fill_span(target.spans.add(), span)
         except Refused as reason:
@@ -116,12 +83,17 @@ def _fill_scope_spans(
             export.refused[str(reason)] += 1
 
 
+def _fill_shared_attributes(target: Any, raw: Object, export: Export) -> None:
+    """Of a resource or a scope: its spans stay, whatever is wrong with it."""
+    _fill_each(target, _part(_list, raw, "attributes", export.repaired), _fill_pair)
+
+
 def _fill_span(target: trace_pb2.Span, raw: Any) -> None:
     if not isinstance(raw, dict):
         raise Refused("span is no object")
-    target.trace_id = _id(raw, "traceId", base64_length=24)
-    target.span_id = _id(raw, "spanId", base64_length=12)
-    target.parent_span_id = _id(raw, "parentSpanId", base64_length=12)
+    target.trace_id = _id(raw, "traceId", base64_length=22)
+    target.span_id = _id(raw, "spanId", base64_length=11)
+    target.parent_span_id = _id(raw, "parentSpanId", base64_length=11)
     target.start_time_unix_nano = _integer_in(UINT64, raw, "startTimeUnixNano")
     target.end_time_unix_nano = _integer_in(UINT64, raw, "endTimeUnixNano")
     target.name, target.trace_state = _string(raw, "name"), _string(raw, "traceState")
@@ -150,8 +122,8 @@ def _fill_event(target: trace_pb2.Span.Event, raw: Object) -> None:
 
 
 def _fill_link(target: trace_pb2.Span.Link, raw: Object) -> None:
-    target.trace_id = _id(raw, "traceId", base64_length=24)
-    target.span_id = _id(raw, "spanId", base64_length=12)
+    target.trace_id = _id(raw, "traceId", base64_length=22)
+    target.span_id = _id(raw, "spanId", base64_length=11)
     _fill_attributes(target.attributes, raw)
 
 
@@ -210,8 +182,7 @@ def _fill_double(target: AnyValue, value: Any, depth: int) -> None:
 
 def _fill_bytes(target: AnyValue, value: Any, depth: int) -> None:
     """Both alphabets of base64, padded or not: proto JSON takes all four."""
-    text = value.translate(URL_SAFE).rstrip("=")
-    target.bytes_value = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    target.bytes_value = base64.b64decode(_padded(value.rstrip("=")), validate=True)
 
 
 def _fill_array(target: AnyValue, value: Any, depth: int) -> None:
@@ -226,7 +197,6 @@ def _fill_map(target: AnyValue, value: Any, depth: int) -> None:
         _fill_pair(target.kvlist_value.values.add(), pair, depth + 1)
 
 
-URL_SAFE = str.maketrans("-_", "+/")
 FILLERS: Mapping[str, Callable[[AnyValue, Any, int], None]] = {
     "stringValue": _fill_string,
     "boolValue": _fill_bool,
@@ -244,14 +214,27 @@ def _list(raw: Object, name: str) -> list[Any]:
         return []
     if not isinstance(value, list):
         raise Refused(f"{name} is no list")
+    if len(value) > MAX_PARTS:
+        raise Refused(f"{name} has more than {MAX_PARTS} members")
     return value
 
 
-def _objects(raw: Object, name: str) -> list[Object]:
-    values = _list(raw, name)
-    if not all(isinstance(value, dict) for value in values):
-        raise Refused(f"{name} holds something that is no object")
-    return values
+def _objects(raw: Object, name: str, export: Export) -> Iterator[Object]:
+    """The list's members. One that is no object may have held spans: it counts as one."""
+    for value in _part(_list, raw, name, export.refused):
+        if isinstance(value, dict):
+            yield value
+        elif value is not None:
+            export.refused[f"{name} holds something that is no object"] += 1
+
+
+def _part(read: Callable[[Object, str], T], raw: Object, name: str, reasons: Counter[str]) -> T:
+    """What is read there; nothing, and a reason, where that is not what it should be."""
+    try:
+        return read(raw, name)
+    except Refused as reason:
+        reasons[str(reason)] += 1
+        return read({}, name)
 
 
 def _object(raw: Object, name: str) -> Object:
@@ -273,17 +256,27 @@ def _string(raw: Object, name: str) -> str:
 
 
 def _id(raw: Object, name: str, *, base64_length: int) -> bytes:
-    """Hex in either case, as OTLP/JSON asks, or base64 as plain proto JSON writes it.
+    """Hex in either case, as OTLP/JSON asks, or base64 as plain proto JSON writes it, or what a
+    Buffer of Node.js becomes. The length of the id is checked later, where protobuf's is.
 
-    The length of the id is checked later, where protobuf's is.
+    `base64_length` counts without padding. No id in hex has that length.
     """
-    text = _string(raw, name)
+    value = raw.get(name)
     try:
-        if len(text) == base64_length and text.endswith("="):
-            return base64.b64decode(text, validate=True)
-        return bytes.fromhex(text)
-    except ValueError:
+        if isinstance(value, dict) and value.get("type") == "Buffer":
+            return bytes(value["data"])
+        text = _string(raw, name)
+        bare = text.rstrip("=")
+        if len(bare) == base64_length and not HEX.fullmatch(text):
+            return base64.b64decode(_padded(bare), validate=True)
+        return binascii.unhexlify(text)
+    except (KeyError, TypeError, ValueError):
         raise Refused(f"{name} is not hex") from None
+
+
+def _padded(text: str) -> str:
+    """Base64 in its own alphabet, with its padding."""
+    return text.translate(URL_SAFE) + "=" * (-len(text) % 4)
 
 
 def _enum(raw: Object, name: str, members: Mapping[str, int], prefix: str) -> Any:

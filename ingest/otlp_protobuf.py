@@ -22,6 +22,7 @@ from opentelemetry.proto.common.v1 import common_pb2
 from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
+from ingest.bounds import require_few_parts
 from ingest.decode import Export
 from ingest.errors import OtlpError
 
@@ -46,6 +47,7 @@ def _read_apart(body: bytes, export: Export) -> ExportTraceServiceRequest:
     """Read what stands around the spans, then each span by itself."""
     try:
         frame = FRAME.FromString(body)
+        require_few_parts(frame)
         packed = [list(scope_spans.spans) for scope_spans in _scopes(frame)]
         for scope_spans in _scopes(frame):
             scope_spans.ClearField(SPANS)

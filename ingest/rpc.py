@@ -91,14 +91,13 @@ def answers_in_grpc(answer: Answer) -> Answer:
         try:
             with retried_when_away():
                 return answer(body, context)
-        except OtlpError as refusal:
-            error = refusal
+        except OtlpError as error:
+            _abort(context, error)
         except Exception:
             logger.exception("An export over gRPC failed")
-            error = INTERNAL
+            _abort(context, INTERNAL)
         finally:
             close_old_connections()
-        _abort(context, error)
 
     return wrapped
 

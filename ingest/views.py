@@ -11,7 +11,6 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_POST
 
 from ingest import otlp
 from ingest.auth import Caller
@@ -31,21 +30,28 @@ def answers_in_otlp(view: View) -> View:
     @wraps(view)
     def wrapped(request: HttpRequest, **arguments: Any) -> HttpResponse:
         try:
+            require_post(request)
             with retried_when_away():
                 return view(request, **arguments)
-        except OtlpError as refusal:
-            error = refusal
+        except OtlpError as error:
+            return otlp.error_response(error, request.content_type or "")
         except Exception:
             logger.exception("An export over HTTP failed")
-            error = INTERNAL
-        return otlp.error_response(error, request.content_type or "")
+            return otlp.error_response(INTERNAL, request.content_type or "")
 
     return wrapped
 
 
+def require_post(request: HttpRequest) -> None:
+    """OtlpError 405 for people who look what is here, and for browsers that ask whether a page may
+    send: it may not, for then whoever sees the page has the key.
+    """
+    if request.method != "POST":
+        raise OtlpError(405, "This address takes OTLP exports by POST, and not from web pages.")
+
+
 @csrf_exempt
 @login_not_required
-@require_POST
 @answers_in_otlp
 def export_traces(request: HttpRequest) -> HttpResponse:
     """Store the spans of one export request; durable before the 200."""
@@ -57,7 +63,6 @@ def export_traces(request: HttpRequest) -> HttpResponse:
 
 @csrf_exempt
 @login_not_required
-@require_POST
 @answers_in_otlp
 def ignore_export(request: HttpRequest, signal: Signal) -> HttpResponse:
     """A success without effect: see intake.ignore."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
 import tracemalloc
 import zlib
 from typing import Any
@@ -13,7 +14,7 @@ from django.http import HttpRequest
 from django.test import RequestFactory
 from pytest_django import Settings
 
-from ingest.body import GZIP, inflate, read_body
+from ingest.body import GZIP, PIECE_BYTES, inflate, read_body
 from ingest.errors import OtlpError
 
 MIB = 1024 * 1024
@@ -40,6 +41,7 @@ RAW_DEFLATE = zlib.compressobj(wbits=-15)
     [
         ("", b"spans"),
         ("identity", b"spans"),
+        ("identity, gzip", gzip.compress(b"spans")),
         ("gzip", gzip.compress(b"spans")),
         ("GZIP ", gzip.compress(b"spans")),
         ("x-gzip", gzip.compress(b"spans")),
@@ -47,13 +49,23 @@ RAW_DEFLATE = zlib.compressobj(wbits=-15)
         ("deflate", RAW_DEFLATE.compress(b"spans") + RAW_DEFLATE.flush()),
         ("gzip", gzip.compress(b"spa") + gzip.compress(b"ns")),
     ],
-    ids=["none", "identity", "gzip", "spelling", "x-gzip", "zlib", "raw deflate", "two members"],
+    ids=[
+        "none",
+        "identity",
+        "both",
+        "gzip",
+        "spelling",
+        "x-gzip",
+        "zlib",
+        "raw deflate",
+        "two members",
+    ],
 )
 def test_body_is_read_and_inflated(encoding: str, wire: bytes) -> None:
     assert read_body(post(wire, encoding)) == b"spans"
 
 
-@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip"])
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip,gzip"])
 def test_unknown_encoding_is_415(encoding: str) -> None:
     error = refusal(post(b"x", encoding))
     assert error.status == 415
@@ -150,6 +162,13 @@ def test_bomb_is_refused_with_flat_memory(settings: Settings) -> None:
     assert error.status == 413
     assert "MAX_INFLATED_BYTES" in error.message
     assert peak < 8 * MIB
+
+
+@pytest.mark.parametrize("size", [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
+def test_bodies_of_several_pieces_are_whole(size: int) -> None:
+    content = random.Random(1).randbytes(size)
+    for wire in (gzip.compress(content, 0), gzip.compress(content)):
+        assert inflate(wire, window=GZIP, cap=size) == content
 
 
 def test_a_million_members_end_quickly() -> None:

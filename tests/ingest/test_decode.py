@@ -14,7 +14,9 @@ from ingest.decode import (
     MARKS_KEY,
     MAX_ATTRIBUTES,
     MAX_DEPTH,
+    MAX_EVENTS,
     MAX_KEY_CHARS,
+    MAX_LINKS,
     MAX_NAME_CHARS,
     TOO_DEEP,
     Export,
@@ -196,6 +198,19 @@ def test_values(value: dict[str, Any], expected: Any) -> None:
     result = attribute(**value)
     assert result == expected
     assert type(result) is type(expected)
+
+
+def test_monstrous_numbers_of_events_and_links_are_cut_and_counted() -> None:
+    def change(span: trace_pb2.Span) -> None:
+        for _ in range(MAX_EVENTS + 7):
+            span.events.add(name="token")
+        for _ in range(MAX_LINKS + 7):
+            span.links.add(trace_id=b"t" * 16, span_id=b"s" * 8)
+        span.dropped_events_count = span.dropped_links_count = 1
+
+    span = only_span(change)
+    assert (len(span.events), span.dropped_events) == (MAX_EVENTS, 8)
+    assert (len(span.links), span.dropped_links) == (MAX_LINKS, 8)
 
 
 def test_deep_values_are_cut() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import re
 from typing import Any
 
 import pytest
@@ -58,14 +58,19 @@ def test_both_encodings_give_the_same_spans() -> None:
         ("traceId", "CvdlGRbNQ92ESOshHIAxnA==", TRACE_ID),
         ("traceId", "00f067aa0ba902b7", "0" * 16 + "00f067aa0ba902b7"),
         ("spanId", SPAN_ID.upper(), SPAN_ID),
+        ("traceId", "CvdlGRbNQ92ESOshHIAxnA", TRACE_ID),
         ("spanId", "APBnqgupArc=", SPAN_ID),
+        ("spanId", "APBnqgupArc", SPAN_ID),
+        ("spanId", "-_Bnqgup-rc=", "fbf067aa0ba9fab7"),
+        ("spanId", {"type": "Buffer", "data": [*bytes.fromhex(SPAN_ID)]}, SPAN_ID),
         ("parentSpanId", "APBnqgupArc=", SPAN_ID),
+        ("parentSpanId", {"type": "Buffer", "data": []}, ""),
         ("parentSpanId", "", ""),
         ("parentSpanId", "0" * 16, ""),
         ("parentSpanId", None, ""),
     ],
 )
-def test_ids_are_hex_in_either_case_or_base64(field: str, text: str | None, expected: str) -> None:
+def test_ids_are_hex_in_either_case_or_base64(field: str, text: Any, expected: str) -> None:
     name = {"traceId": "trace_id", "spanId": "span_id", "parentSpanId": "parent_id"}[field]
     assert getattr(only_span(**{field: text}), name) == expected
 
@@ -77,6 +82,11 @@ def test_ids_are_hex_in_either_case_or_base64(field: str, text: str | None, expe
         ({"traceId": "0" * 30 + "1g"}, "traceId is not hex"),
         ({"traceId": "ab" * 12}, "traceId must be 16 bytes, not 12"),
         ({"traceId": 7}, "traceId is no text"),
+        ({"traceId": "0af76519-16cd-43dd-8448-eb211c80319c"}, "traceId is not hex"),
+        ({"traceId": "0af76519 16cd43dd 8448eb21 1c80319c"}, "traceId is not hex"),
+        ({"traceId": {"type": "Buffer", "data": [256] * 16}}, "traceId is not hex"),
+        ({"traceId": {"type": "Buffer"}}, "traceId is not hex"),
+        ({"spanId": "00f067aa0ba"}, "spanId is not hex"),
         ({"traceId": ...}, "traceId is missing"),
         ({"spanId": "abc"}, "spanId is not hex"),
         ({"spanId": "*" * 11 + "="}, "spanId is not hex"),
@@ -128,11 +138,24 @@ def test_times_are_exact_in_every_spelling(spelling: str, expected: int) -> None
     assert span.start_ns == expected
 
 
-@pytest.mark.parametrize("huge", ["1" * 5000, "1e999999999", '"1e999999999"'])
-def test_huge_numbers_end_quickly(huge: str) -> None:
-    body = json_export(json_span(startTimeUnixNano="HERE")).replace(b'"HERE"', huge.encode())
-    with contextlib.suppress(OtlpError):
-        assert read(body).spans == []
+HUGE = ["1" * 5000, "1e999999999", '"1e999999999"', "1e99999999999999999999", "0." + "1" * 5000]
+
+
+@pytest.mark.parametrize("huge", HUGE)
+@pytest.mark.parametrize("value_type", ["intValue", "doubleValue", "stringValue", "boolValue"])
+def test_a_huge_number_costs_its_attribute_and_no_neighbour(value_type: str, huge: str) -> None:
+    good, odd = json_attributes(good={"intValue": 1}, odd={value_type: "HERE"})
+    body = json_export(json_span(attributes=[odd, good])).replace(b'"HERE"', huge.encode())
+    (span,) = read(body).spans
+    assert span.attributes["good"] == 1
+    assert len(str(span.attributes.get("odd"))) <= 5000
+
+
+@pytest.mark.parametrize("huge", HUGE)
+def test_a_huge_time_costs_its_span_and_no_neighbour(huge: str) -> None:
+    odd = json_export(json_span(startTimeUnixNano="HERE"), json_span())
+    export = read(odd.replace(b'"HERE"', huge.encode()))
+    assert (len(export.spans), export.refused.total()) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -203,8 +226,22 @@ def test_deep_values_do_not_exhaust_the_stack() -> None:
     assert "too deeply" in json.dumps(attribute(value))
 
 
-def test_a_bottomless_body_is_400() -> None:
-    assert "nested" in refusal('{"resourceSpans":' + "[" * 100_000 + "]" * 100_000 + "}")
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [('{"arrayValue": {"values": [', "]}}"), ("[", "]"), ('{"x": "]", "y": ', "}")],
+)
+def test_a_bottomless_value_is_cut_and_told_and_costs_no_neighbour(
+    opening: str, closing: str
+) -> None:
+    good, deep = json_attributes(good={"stringValue": "[[{"}, deep="HERE")
+    body = json_export(json_span(attributes=[deep, good]), json_span()).decode()
+    export = read(body.replace('"HERE"', opening * 5000 + "1" + closing * 5000).encode())
+    assert [span.attributes.get("good") for span in export.spans] == ["[[{", None]
+    assert "nested deeper" in export.message()
+
+
+def test_a_bottomless_body_without_an_end_is_400() -> None:
+    assert "not JSON" in refusal('{"resourceSpans":' + "[" * 100_000)
 
 
 # --- enums ---
@@ -308,15 +345,48 @@ def test_nothing_is_a_legal_request(body: str) -> None:
         "null",
         "{",
         '{"resourceSpans": 7}',
-        '{"resourceSpans": [7]}',
-        '{"resourceSpans": [{"scopeSpans": {}}]}',
-        '{"resourceSpans": [{"scopeSpans": [{"spans": "x"}]}]}',
-        '{"resourceSpans": [{"resource": []}]}',
+        '{"resourceSpans": {}}',
         "{'resourceSpans': []}",
     ],
 )
 def test_a_broken_frame_is_400(body: str) -> None:
     refusal(body)
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        (7, "resourceSpans holds something that is no object"),
+        ({"scopeSpans": {}}, "scopeSpans is no list"),
+        ({"scopeSpans": [7]}, "scopeSpans holds something that is no object"),
+        ({"scopeSpans": [{"spans": "x"}]}, "spans is no list"),
+    ],
+)
+def test_a_broken_list_of_spans_counts_as_refused_and_costs_no_neighbour(
+    odd: Any, reason: str
+) -> None:
+    document = json.loads(json_export(json_span()))
+    document["resourceSpans"].insert(0, odd)
+    export = read(json.dumps(document).encode())
+    assert (len(export.spans), export.refused) == (1, {reason: 1})
+
+
+@pytest.mark.parametrize(
+    ("resource", "scope", "reason"),
+    [
+        ([], {}, "resource is no object"),
+        ({"attributes": {"a": 1}}, {}, "attributes is no list"),
+        ({}, "scope", "scope is no object"),
+        ({}, {"name": 5}, "name is no text"),
+        ({}, {"version": 5}, "version is no text"),
+        ({}, {"attributes": 5}, "attributes is no list"),
+    ],
+)
+def test_a_broken_sender_is_told_and_costs_no_span(resource: Any, scope: Any, reason: str) -> None:
+    scope_spans = {"scope": scope, "spans": [json_span()]}
+    document = {"resourceSpans": [{"resource": resource, "scopeSpans": [scope_spans]}]}
+    export = read(json.dumps(document).encode())
+    assert (len(export.spans), export.repaired) == (1, {reason: 1})
 
 
 def test_bare_nan_is_400() -> None:
@@ -328,8 +398,18 @@ def test_json_lines_are_400_with_a_hint() -> None:
 
 
 def test_a_body_without_resource_spans_is_not_silent() -> None:
-    export = read(b'{"resource_spans": []}')
-    assert "lowerCamelCase" in export.message()
+    export = read(b'{"resourceLogs": []}')
+    assert (export.spans, export.refused) == ([], {})
+    assert "nothing to store" in export.message()
+
+
+def test_names_with_underscores_are_read_and_those_of_attributes_stay() -> None:
+    span = json_span(attributes=json_attributes(user_id={"stringValue": "start_time"}))
+    text = json_export(span).decode()
+    for name in ("resourceSpans", "scopeSpans", "traceId", "startTimeUnixNano", "stringValue"):
+        text = text.replace(f'"{name}"', f'"{re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name)}"')
+    assert "resource_spans" in text
+    assert read(text.encode()).spans == read(json_export(span)).spans
 
 
 def test_unknown_fields_are_ignored_everywhere() -> None:
