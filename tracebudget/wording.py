@@ -183,6 +183,9 @@ WHYS: dict[str, Text] = {
     "untraced_could_be_model": _(
         "What is not traced could be model time, so its ceiling is unknown."
     ),
+    "work_beside_model": _(
+        "Work ran beside the model; whether it waited for the model, no span tells."
+    ),
     "earlier_steps_unknown": _(
         "Earlier steps could not be decided, so the model cannot be blamed."
     ),

@@ -68,6 +68,20 @@ def test_a_span_that_ended_before_the_stream_began_stays_as_it_is() -> None:
     assert notes(document)["rehung_step"]["span_ids"] == ["call"]
 
 
+def test_a_task_that_goes_on_after_its_handler_answered() -> None:
+    """
+    root     |--------------------|
+      handler  |-|
+        task      |-------------|           plain, and begins after its parent ended
+          call      |---------|
+    """
+    task = plain(50, 280, chat(60, 260, stream=False, id="call"), id="task")
+    document = analyzed(plain(0, 300, plain(10, 40, task, id="handler"), id="root"))
+    assert segments(document) == {"decode": 200, "framework": 100}
+    assert notes(document)["rehung_step"]["span_ids"] == ["task"]
+    assert notes(document)["rehung_step"]["evidence"]["to"] == "root"
+
+
 # --- launchers ------------------------------------------------------------------------------------
 
 

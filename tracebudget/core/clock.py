@@ -86,11 +86,13 @@ def rehang(tree: Tree, runs: list[Run]) -> bool:
 
 
 def _rehang_late(tree: Tree) -> bool:
+    """Steps, and plain spans that hold one: a server answers, and its task goes on."""
+    holders = _step_holders(tree)
     moved = False
     for node in tree.nodes:
         parent = node.parent
         if (
-            node.step is None
+            node not in holders
             or parent is None
             or node.start <= parent.end
             or parent.is_placeholder
@@ -103,6 +105,17 @@ def _rehang_late(tree: Tree) -> bool:
             node.parent = home
             moved = True
     return moved
+
+
+def _step_holders(tree: Tree) -> set[Node]:
+    """The nodes with a step at or below them."""
+    holders: set[Node] = set()
+    for node in reversed(tree.nodes):
+        if node.step is not None or node in holders:
+            holders.add(node)
+            if node.parent is not None:
+                holders.add(node.parent)
+    return holders
 
 
 def _rehang_agents(tree: Tree, runs: list[Run]) -> bool:

@@ -72,6 +72,11 @@ def test_half_of_the_request_and_twice_the_next_segment(
     assert ("tools_dominate" in diagnoses(one_turn(model, tools, framework))) is fires
 
 
+def test_without_a_model_there_is_nothing_to_dominate() -> None:
+    """A job that only embeds."""
+    assert found("tools_dominate", plain(0, 300, tool(0, 290))) is None
+
+
 @pytest.mark.parametrize(
     ("tools", "limit", "fires"),
     [(400, 399, True), (400, 400, False), (300, 200, False)],
@@ -306,6 +311,16 @@ def test_what_is_not_traced_could_be_a_model() -> None:
     assert found("model_not_bottleneck", untraced()) is None
     assert cannot_tell("model_not_bottleneck", untraced()) == ["untraced_could_be_model"]
     assert triage(analyzed(untraced()), 6) == ("unknown", "untraced_could_be_model")
+
+
+def test_what_ran_beside_a_model_may_have_waited_for_it() -> None:
+    """
+    agent  |--------chat---------|
+              |------tool--------|      both end together: a tool that nobody closed, perhaps
+    """
+    request_ = agent(0, 1000, chat(100, 1000, stream=False), tool(50, 1000))
+    assert found("model_not_bottleneck", request_) is None
+    assert cannot_tell("model_not_bottleneck", request_) == ["work_beside_model"]
 
 
 def test_a_request_without_a_model_is_not_blamed_on_one() -> None:

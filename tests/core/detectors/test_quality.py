@@ -29,6 +29,8 @@ from tests.core.reading import analyzed, notes
 from tracebudget.core.detectors import quality
 from tracebudget.core.finding import MAX_SPAN_IDS
 
+CORE = Path(quality.__file__).parent.parent
+
 OPENINFERENCE = {"openinference.span.kind": "LLM", "llm.token_count.completion": 50}
 
 
@@ -159,10 +161,9 @@ def test_every_code_fires_with_its_numbers_and_its_twin_is_silent(code: str) -> 
 
 
 def test_every_note_of_the_core_has_its_case() -> None:
-    core = Path(quality.__file__).parent.parent
-    source = "\n".join(path.read_text("utf-8") for path in core.rglob("*.py"))
-    written = re.findall(r'Note\(\s*"(\w+)"', source) + re.findall(r'return "(ttft_\w+)"', source)
-    assert set(written) == set(CASES)
+    source = "\n".join(path.read_text("utf-8") for path in CORE.rglob("*.py"))
+    refused = re.findall(r'return "(ttft_\w+)"', (CORE / "ttft.py").read_text("utf-8"))
+    assert {*re.findall(r'Note\(\s*"(\w+)"', source), *refused} == set(CASES)
 
 
 @pytest.mark.parametrize("code", CASES)
@@ -191,6 +192,17 @@ def test_content_that_was_cut_in_the_middle() -> None:
 def test_content_that_was_cut_by_the_limits_of_an_sdk() -> None:
     call = chat(0, 90, input=5, output=5, dropped_attributes=3, id="call")
     assert notes(analyzed(agent(0, 100, call)))["content_truncated"]["span_ids"] == ["call"]
+
+
+# --- tools that no span shows ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("gap", "fires"), [(1, True), (0.9, False)])
+def test_an_answer_that_is_followed_at_once_hides_no_tool(gap: float, fires: bool) -> None:
+    """Claude's answer of two blocks comes as two calls; its tools run after the second."""
+    calls = chat(0, 100, asks={"c1": "a"}), chat(100 + gap, 200, asks={"c2": "b"})
+    document = analyzed(agent(0, 300, *calls, tool(200, 290), id="a"))
+    assert ("tools_not_traced" in notes(document)) is fires
 
 
 # --- reported figures against the wall clock ------------------------------------------------------

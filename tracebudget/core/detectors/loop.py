@@ -58,14 +58,17 @@ def _is_untraced(report: Report) -> bool:
 
 @detector("tools_dominate", step=1)
 def tools_dominate(case: Case) -> Iterator[Finding | Unknown]:
-    """Total high, model figures normal: the time is in the tools (T-2). Points to step 3."""
+    """Total high, model figures normal: the time is in the tools (T-2). Points to step 3. Without a
+    model there is nothing that tools could dominate.
+    """
     report = case.report
     tool, model, total = report.segments[SegmentKind.TOOL], model_ns(report), active_ns(report)
     others = [
         report.segments[s] for s in (SegmentKind.PREFILL, SegmentKind.DECODE, SegmentKind.FRAMEWORK)
     ]
     over_budget = tool > model and case.is_over("tool")
-    if tool and (over_budget or (tool >= TOOL_SHARE * total and tool >= TOOL_FACTOR * max(others))):
+    dominates = tool >= TOOL_SHARE * total and tool >= TOOL_FACTOR * max(others)
+    if tool and (over_budget or (dominates and report.calls)):
         yield performance(
             case,
             "tools_dominate",
@@ -193,7 +196,7 @@ def _neighbours(report: Report, start: int, end: int) -> list[Node]:
 @detector("model_not_bottleneck", step=6)
 def model_not_bottleneck(case: Case) -> Iterator[Finding | Unknown]:
     """Even an infinitely fast model would not do: prints the ceiling. What is not traced may be a
-    model, too.
+    model, too; and what ran beside one, and ended no later, may have waited for it.
     """
     report, limit = case.report, case.limit("end_to_end")
     if not report.calls:
@@ -205,6 +208,9 @@ def model_not_bottleneck(case: Case) -> Iterator[Finding | Unknown]:
         return
     if remaining - unattributed_ns(report) <= target:
         yield Unknown("untraced_could_be_model")
+        return
+    if active_ns(report) - model_ns(report) <= target:
+        yield Unknown("work_beside_model")
         return
     yield performance(
         case,

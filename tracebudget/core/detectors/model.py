@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from statistics import median
+from statistics import fmean, median
 
 from tracebudget.core.budget import call_tpot_ns, known_ttft_ns
 from tracebudget.core.detectors.loop import active_ns
@@ -40,6 +40,8 @@ STUTTER_FACTOR, STUTTER_GAPS = (
     4,
     20,
 )  # the source's own example is 20 ms that become 80; fewer gaps prove nothing
+STUTTER_NS = 50 * MS  # twenty chunks a second still flow: nobody sees a shorter gap
+BURST_SHARE = 0.5  # a usual gap below half of the mean: text that waits, then comes at once
 KNOWN_SHARE = 0.5  # with TTFT known for fewer calls, nothing is said of model figures
 FASTER_SHARE = 0.2  # medians of a few dozen requests differ by a tenth without any reason
 CHUNK_EVENTS = (
@@ -360,14 +362,16 @@ def decode_stutter(case: Case) -> Iterator[Finding | Unknown]:
         if len(gaps) < STUTTER_GAPS:
             continue
         usual, p95 = int(median(gaps)), sorted(gaps)[int(0.95 * (len(gaps) - 1))]
-        if usual > 0 and p95 > STUTTER_FACTOR * usual:
+        if usual > 0 and p95 > max(STUTTER_FACTOR * usual, STUTTER_NS):
             excess = sum(gap - usual for gap in gaps if gap > STUTTER_FACTOR * usual)
+            is_late = usual >= BURST_SHARE * fmean(gaps)  # what comes in bursts may be in time
+            change = Change(shorter={call: excess})
             yield performance(
                 case,
                 "decode_stutter",
                 [call],
                 turn=case.report.turn_of[call],
-                saving_ns=saving_ns(case.report, Change(shorter={call: excess})),
+                saving_ns=saving_ns(case.report, change) if is_late else None,
                 median_gap_ns=usual,
                 p95_gap_ns=p95,
                 gaps=len(gaps),

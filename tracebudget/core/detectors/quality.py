@@ -12,6 +12,7 @@ from tracebudget.core.tree import Node, Note
 
 MS = 1_000_000
 WALL_GRACE_NS, WALL_GRACE_SHARE = 5 * MS, 0.05  # reported figures are rounded
+TOUCH_NS = MS  # no tool takes less, as far as a clock of milliseconds tells
 
 
 def quality_notes(report: Report) -> Iterator[Note]:
@@ -41,7 +42,7 @@ def _untraced_tools(report: Report) -> Iterator[Note]:
     asking = {
         turn: tuple(call.id for call in turn.calls if _asks(report.answers, call, done))
         for turn in report.turns
-        if not turn.tools
+        if not turn.tools and _is_followed(turn)
     }
     gaps: dict[Turn, int] = {}
     for piece, turn in report.path:
@@ -50,6 +51,11 @@ def _untraced_tools(report: Report) -> Iterator[Note]:
     for turn, ids in asking.items():
         if ids:
             yield Note("tools_not_traced", ids, {"unattributed_ns": gaps.get(turn, 0)})
+
+
+def _is_followed(turn: Turn) -> bool:
+    """There was time for a tool: some providers' answers come as several calls on end."""
+    return turn.end - max((call.end for call in turn.calls), default=turn.end) >= TOUCH_NS
 
 
 def _asks(answers: Answers, call: Node, done: set[str | None]) -> bool:
