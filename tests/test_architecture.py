@@ -43,7 +43,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "series": ("core", "sketch"),
     "store": (*ROWS, "core", "series", "sketch"),
     "answers": ("models",),
-    "queries": (*ROWS, "core", "series", "document", "answers", "wording", "templatetags.duration"),
+    "queries": (
+        *ROWS, "core", "series", "sketch", "document", "answers", "wording",
+        "templatetags.duration",
+    ),
     # words
     "wording": ("core", "templatetags.duration"),
     "templatetags": ("core", "wording"),
@@ -54,7 +57,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "budget_file": ("core",),
     # use cases, and the shell around them
     "pipeline": ("store", "conclusions", "core", "metrics"),
-    "release": ("models", "core", "store", "queries", "wording", "templatetags.duration"),
+    "release": ("models", "core", "store", "queries", "series", "wording", "templatetags.duration"),
     "learning": ("store", "core"),
     "tasks": ("pipeline", "learning", "store", "partition", "alerts.dispatch", "alerts.watch"),
     "alerts": (
@@ -70,9 +73,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # edges
     "ingest": ("core.span", "core.dialects", "core.content", "store", "models", "keys", "metrics"),
     "web": (
-        "queries", "store", "core", "wording", "templatetags", "alerts.channel", "alerts.rule",
-        "alerts.telling", "alerts.words", "models", "keys", "sign_in", "runtime.packages",
-        "answers", "release", "budget_file",
+        "queries", "series", "store", "core", "wording", "templatetags", "alerts.channel",
+        "alerts.rule", "alerts.telling", "alerts.words", "models", "keys", "sign_in",
+        "runtime.packages", "answers", "release", "budget_file",
     ),
     "management": (
         "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "ingest.receipts",

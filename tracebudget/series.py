@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from heapq import nlargest
 from typing import Any, NamedTuple
 
 from tracebudget.core.ttft import TtftSource
-from tracebudget.sketch import Sketch
+from tracebudget.sketch import Columns, Sketch
 
 Row = Mapping[str, Any]
 
@@ -48,11 +49,20 @@ REQUEST = "end_to_end"
 TURN, TURN_CALL, TURN_TTFT, TURN_INPUT = "turn_time", "turn_call", "turn_ttft", "turn_input"
 TOOL_CALL = "tool_call"
 MODEL_CALL, MODEL_TTFT, MODEL_TPOT = "model_call", "model_ttft", "model_tpot"
-FINDING = "finding"
+CODE, FINDING = "finding_code", "finding"  # of all its subjects, and of each
 
 MAX_TURNS = 12  # by index: tables show no more
 MAX_NAMES = 50  # of one kind in a stretch, those with the most time: names come from outside
 MAX_RELEASES = 50  # of an app in a stretch; what comes beyond is counted without its release
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def start_of(moment: datetime, minutes: int) -> datetime:
+    """When the stretch of so many minutes began in which a moment lies. Days are those of UTC."""
+    width = timedelta(minutes=minutes)
+    return EPOCH + (moment - EPOCH) // width * width
 
 
 class Release(NamedTuple):
@@ -65,12 +75,28 @@ UNTOLD = Release("", "")
 
 class Key(NamedTuple):
     """`metric` is a budget metric or one of the kinds above. `name` is that of a tool or a model, a
-    turn's index, a finding's code and subject with a space between them, or "".
+    turn's index, a finding's code (and its subject, with a space between them), or "".
     """
 
     release: Release
     metric: str
     name: str
+
+
+class Stored(NamedTuple):
+    """A series as columns of `models.Rollup`: `STORED` in this order."""
+
+    total: int
+    known: int
+    sum: int
+    also: Mapping[str, int]
+    bins: list[int]
+    counts: list[int]
+    least: int | None
+    most: int | None
+
+
+STORED = ("total", "count", "sum", "also", *Columns._fields)
 
 
 @dataclass(slots=True)
@@ -94,12 +120,16 @@ class Series:
             self.sum += value
             self.sketch.add(value)
 
-    def merge(self, other: Series) -> None:
+    def merge(self, other: Stored) -> None:
         self.total += other.total
-        self.count += other.count
-        self.sum += other.sum
-        self.sketch.merge(other.sketch.columns())
+        self.count += other.known
+        self.sum += int(other.sum)
+        self.sketch.merge(Columns(other.bins, other.counts, other.least, other.most))
         self.also.update(other.also)
+
+    def stored(self) -> Stored:
+        also = {what: number for what, number in self.also.items() if number}
+        return Stored(self.total, self.count, self.sum, also, *self.sketch.columns())
 
 
 class Tally:
@@ -163,21 +193,18 @@ class Tally:
 
     def add_findings(self, rows: Iterable[Row]) -> None:
         """Of whole requests: a finding that shows itself twice in one is one, with both savings."""
-        found: dict[tuple[int, str], int | None] = {}
+        found: dict[tuple[int, str, str], int | None] = {}
         for row in rows:
-            name = f"{row['code']} {row['subject']}"
-            key, saving = (row["trace_id"], name), row["saving_ns"]
-            before = found.get(key)
-            found[key] = before if saving is None else saving + (before or 0)
-            where = Key(self._releases[row["trace_id"]], FINDING, name)
+            code, saving = row["code"], row["saving_ns"]
+            for metric, name in ((CODE, code), (FINDING, f"{code} {row['subject']}")):
+                place = (row["trace_id"], metric, name)
+                before = found.get(place)
+                found[place] = before if saving is None else saving + (before or 0)
             if row["turn"] is not None:
+                where = Key(self._releases[row["trace_id"]], CODE, code)
                 self.series[where].also[f"turn {min(row['turn'], MAX_TURNS)}"] += 1
-        for (trace, name), saving in found.items():
-            self.series[Key(self._releases[trace], FINDING, name)].add(saving)
-
-    def merge(self, series: Mapping[Key, Series]) -> None:
-        for key, one in series.items():
-            self.series[key].merge(one)
+        for (trace, metric, name), saving in found.items():
+            self.series[Key(self._releases[trace], metric, name)].add(saving)
 
     def bounded(self) -> dict[Key, Series]:
         """The series, of each release and metric those names that took the most time."""

@@ -71,9 +71,10 @@ class Sketch:
         if self.least is None or self.most is None:
             return None
         library = self._library()
-        return [
-            min(max(round(_value_at(library, share)), self.least), self.most) for share in shares
-        ]
+        count = round(library.count)
+        ranks = [max(0, math.ceil(share * count) - 1) for share in shares]
+        known = {0: self.least, count - 1: self.most}
+        return [known[rank] if rank in known else _value_at(library, rank) for rank in ranks]
 
     def _library(self) -> BaseDDSketch:
         store = DenseStore()
@@ -83,8 +84,6 @@ class Sketch:
         return BaseDDSketch(MAPPING, store, DenseStore(), self.counts.get(ZERO, 0))
 
 
-def _value_at(library: BaseDDSketch, share: float) -> float:
+def _value_at(library: BaseDDSketch, rank: int) -> int:
     """The library takes shares of the last rank; half a rank more keeps rounding out of it."""
-    rank, last = max(0, math.ceil(share * library.count) - 1), library.count - 1
-    value = library.get_quantile_value(min(1.0, (rank + 0.5) / last) if last > 0 else 0.0)
-    return value or 0.0
+    return round(library.get_quantile_value((rank + 0.5) / (library.count - 1)) or 0)

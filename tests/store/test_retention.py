@@ -134,8 +134,10 @@ def test_figures_over_many_requests_leave_out_what_outlived_its_day(
     pin(arrive(project, 1, at=OLD))
     arrive(project, 2, at=NOW)
     scope = Scope(project, window("all", now=NOW))
+    store.refresh_rollups(lambda: NOW)
     assert app_rows(scope)[0].requests == 2
     store.prune(now=NOW)
+    store.refresh_rollups(lambda: NOW + timedelta(minutes=1))
     (row,) = app_rows(scope)
     assert (row.requests, row.ttft.total) == (1, 2)
 

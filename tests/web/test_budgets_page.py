@@ -20,8 +20,8 @@ from tests.web.traces import AFTERWARDS, MS, START, arrive, worked_example
 from tracebudget import models, pipeline
 from tracebudget.budget_file import read_budgets, write_budgets
 from tracebudget.core.budget import METRICS, Budget
-from tracebudget.queries.apps import Percentiles
 from tracebudget.queries.observed import observe
+from tracebudget.queries.rollups import Percentiles
 from tracebudget.web.budgets import TEMPLATES, Limit, doubts, round_up, save_budgets, suggest
 
 PAGE = "/p/shop/apps/shop/budgets/"

@@ -11,7 +11,9 @@ import pytest
 
 from tests.web.traces import MS, START, nested_agents
 from tracebudget.core.analysis import analyze
-from tracebudget.queries.apps import SUMS, Bucket, Percentiles
+from tracebudget.queries.apps import Bucket
+from tracebudget.queries.rollups import Percentiles
+from tracebudget.series import SUMS
 from tracebudget.web.figures import (
     of_columns,
     percentiles_figure,

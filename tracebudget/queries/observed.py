@@ -16,7 +16,8 @@ from django.db.models.lookups import GreaterThan
 
 from tracebudget import models
 from tracebudget.core.budget import TOOL_CALL
-from tracebudget.queries.apps import ACTIVE, OF_THEIR_DAY, Percentiles
+from tracebudget.queries.apps import ACTIVE, OF_THEIR_DAY
+from tracebudget.queries.rollups import Percentiles
 
 OBSERVED_FOR = timedelta(days=7)  # a whole week: weekends are different
 OBSERVED_REQUESTS = 10_000  # the latest of them: enough for a p99, and read in a tenth of a second

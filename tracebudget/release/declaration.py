@@ -8,8 +8,11 @@ from typing import NamedTuple
 from tracebudget import models
 from tracebudget.core.declaration import Observed, Request, observe
 from tracebudget.core.gateway import MS, Gateway
+from tracebudget.models import Level
 from tracebudget.queries import samples
-from tracebudget.queries.apps import PercentileArray, Scope
+from tracebudget.queries.apps import NO_FIGURES, Scope
+from tracebudget.queries.rollups import percentiles, read
+from tracebudget.series import MODEL_TPOT
 from tracebudget.store import declared_of, gateway_of
 
 
@@ -71,6 +74,7 @@ def _consequences(scope: Scope, gateway: Gateway) -> list[Consequence]:
 
 
 def _usual_tpot_ns(scope: Scope) -> int | None:
-    rows = scope.rows(models.ModelCall).order_by()
-    values = rows.aggregate(tpot=PercentileArray("tpot_ns"))["tpot"]
-    return None if values is None else int(values[0])
+    assert scope.app is not None
+    figures = read(scope.rollups(Level.DAY).filter(metric=MODEL_TPOT))
+    calls = figures.get(scope.app.pk, NO_FIGURES).all_of(MODEL_TPOT)
+    return percentiles(calls).p50

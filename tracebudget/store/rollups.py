@@ -8,7 +8,7 @@ analysed twice, or goes, counts as often as it is there (docs/rollups.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
@@ -16,18 +16,30 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models import F, QuerySet
+from psycopg.types.json import Jsonb
 
 from tracebudget import models, partition
 from tracebudget.models import Level
-from tracebudget.series import LISTS, METRIC_COLUMNS, SUMS, Key, Release, Series, Tally
-from tracebudget.sketch import Columns
+from tracebudget.series import (
+    EPOCH,
+    LISTS,
+    METRIC_COLUMNS,
+    STORED,
+    SUMS,
+    Key,
+    Release,
+    Series,
+    Stored,
+    Tally,
+    start_of,
+)
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # One process at a time adds up. Any number will do that nobody else takes.
 ADVISORY_LOCK = 7_403_107
 # To add up a request costs a tenth of that: a tenth of the time goes into a busy stretch at most.
 WAIT_SECONDS_A_REQUEST = 0.001
-ROWS_AT_ONCE = 2_000  # read or written
+ROWS_AT_ONCE = 2_000  # read
+STRETCHES_AT_ONCE = 20  # in one transaction: an hour of quiet apps, a second of a busy one
 
 Clock = Callable[[], datetime]
 
@@ -37,12 +49,6 @@ class Stretch(NamedTuple):
 
     app_id: int
     start: datetime
-
-
-def start_of(moment: datetime, level: Level) -> datetime:
-    """When the stretch began in which a moment lies."""
-    width = timedelta(minutes=level)
-    return EPOCH + (moment - EPOCH) // width * width
 
 
 def touch(cursor: CursorWrapper, traces: Sequence[int]) -> None:
@@ -63,51 +69,55 @@ def refresh_rollups(clock: Clock) -> int:
     is used up; how many.
     """
     done, until = 0, clock() + timedelta(seconds=settings.ROLLUP_SLICE_SECONDS)
-    while clock() < until and _refresh_next(clock):
-        done += 1
+    while clock() < until and (refreshed := _refresh_some(clock)):
+        done += refreshed
     return done
 
 
 @transaction.atomic
-def _refresh_next(clock: Clock) -> bool:
-    """What is committed while this runs touches the stretch again."""
+def _refresh_some(clock: Clock) -> int:
+    """What is committed while this runs touches its stretch again."""
     now = clock()
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [ADVISORY_LOCK])
-        stretch = _next_due(cursor, now) if cursor.fetchone()[0] else None
-    if stretch is None:
-        return False
-    models.Touched.objects.filter(app=stretch.app_id, start=stretch.start).delete()
-    _replace(stretch, Level.TEN_MINUTES, _added_up(stretch), now)
-    for part, level in pairwise(Level):
-        whole = Stretch(stretch.app_id, start_of(stretch.start, level))
-        _replace(whole, level, _put_together(whole, level, part), now)
+        stretches = _take_due(cursor, now) if cursor.fetchone()[0] else []
+        _replace(cursor, Level.TEN_MINUTES, {one: _added_up(one) for one in stretches}, now)
+        for part, level in pairwise(Level):
+            wholes = {Stretch(app, start_of(start, level)) for app, start in stretches}
+            made = {whole: _put_together(whole, level, part) for whole in sorted(wholes)}
+            _replace(cursor, level, made, now)
     # The time by now: all that was added up had been committed by then.
     changed = {"changed_at": clock()}
-    models.Learned.objects.update_or_create(app_id=stretch.app_id, defaults=changed)
-    return True
+    for app_id in {stretch.app_id for stretch in stretches}:
+        models.Learned.objects.update_or_create(app_id=app_id, defaults=changed)
+    return len(stretches)
 
 
-def _next_due(cursor: CursorWrapper, now: datetime) -> Stretch | None:
-    """The more requests a stretch had when it was added up last, the longer it waits."""
+def _take_due(cursor: CursorWrapper, now: datetime) -> list[Stretch]:
+    """Some stretches off the queue. The more requests one had when it was added up last, the longer
+    it waits.
+    """
     cursor.execute(
         """
-        SELECT touched.app_id, touched.start
-        FROM (
+        WITH touched AS (
             SELECT app_id, start, min(id) AS first FROM tracebudget_touched GROUP BY app_id, start
-        ) AS touched
-        LEFT JOIN LATERAL (
-            SELECT max(made_at) AS made_at, sum(total) AS requests FROM tracebudget_rollup
-            WHERE app_id = touched.app_id AND level = %s AND start = touched.start
-                AND metric = 'end_to_end'
-        ) AS rollup ON true
-        WHERE made_at IS NULL OR made_at + requests * make_interval(secs => %s) <= %s
-        ORDER BY first LIMIT 1
+        ), due AS (
+            SELECT touched.app_id, touched.start FROM touched LEFT JOIN LATERAL (
+                SELECT max(made_at) AS made_at, sum(total) AS requests FROM tracebudget_rollup
+                WHERE app_id = touched.app_id AND level = %s AND start = touched.start
+                    AND metric = 'end_to_end'
+            ) AS rollup ON true
+            WHERE made_at IS NULL OR made_at + requests * make_interval(secs => %s) <= %s
+            ORDER BY first LIMIT %s
+        ), taken AS (
+            DELETE FROM tracebudget_touched AS touched USING due
+            WHERE touched.app_id = due.app_id AND touched.start = due.start
+        )
+        SELECT app_id, start FROM due
         """,
-        [Level.TEN_MINUTES, WAIT_SECONDS_A_REQUEST, now],
+        [Level.TEN_MINUTES, WAIT_SECONDS_A_REQUEST, now, STRETCHES_AT_ONCE],
     )
-    row = cursor.fetchone()
-    return None if row is None else Stretch(*row)
+    return [Stretch(*row) for row in cursor.fetchall()]
 
 
 # --- ten minutes, from rows of conclusions --------------------------------------------------------
@@ -168,52 +178,44 @@ def _rows_of(
 # --- longer stretches, from their parts -----------------------------------------------------------
 
 
+KEY = ("environment", "version", "metric", "name")
+
+
 def _put_together(whole: Stretch, level: Level, part: Level) -> dict[Key, Series]:
-    tally = Tally()
     parts = models.Rollup.objects.filter(
         app=whole.app_id,
         level=part,
         start__gte=whole.start,
         start__lt=whole.start + timedelta(minutes=level),
     )
-    for row in parts.iterator(chunk_size=ROWS_AT_ONCE):
-        tally.merge({key_of(row): series_of(row)})
+    tally = Tally()
+    for environment, version, metric, name, *series in parts.values_list(*KEY, *STORED):
+        key = Key(Release(environment, version), metric, name)
+        tally.series[key].merge(Stored(*series))
     return tally.bounded()
-
-
-def key_of(row: models.Rollup) -> Key:
-    return Key(Release(row.environment, row.version), row.metric, row.name)
-
-
-def series_of(row: models.Rollup) -> Series:
-    series = Series(row.total, row.count, int(row.sum))
-    series.sketch.merge(Columns(row.bins, row.counts, row.least, row.most))
-    series.also.update(row.also)
-    return series
 
 
 # --- into rows ------------------------------------------------------------------------------------
 
 
-def _replace(stretch: Stretch, level: Level, series: Mapping[Key, Series], now: datetime) -> None:
-    old = models.Rollup.objects.filter(app=stretch.app_id, level=level, start=stretch.start)
-    old.delete()
-    rows = (_row(stretch, level, key, one, now) for key, one in series.items())
-    models.Rollup.objects.bulk_create(rows, batch_size=ROWS_AT_ONCE)
-
-
-def _row(stretch: Stretch, level: Level, key: Key, one: Series, now: datetime) -> models.Rollup:
-    return models.Rollup(
-        app_id=stretch.app_id,
-        level=level,
-        start=stretch.start,
-        **key.release._asdict(),
-        metric=key.metric,
-        name=key.name,
-        total=one.total,
-        count=one.count,
-        sum=one.sum,
-        **one.sketch.columns()._asdict(),
-        also={what: number for what, number in one.also.items() if number},
-        made_at=now,
+def _replace(
+    cursor: CursorWrapper,
+    level: Level,
+    made: Mapping[Stretch, Mapping[Key, Series]],
+    now: datetime,
+) -> None:
+    cursor.execute(
+        """
+        DELETE FROM tracebudget_rollup AS rollup
+        USING unnest(%s::bigint[], %s::timestamptz[]) AS stretch (app_id, start)
+        WHERE rollup.app_id = stretch.app_id AND level = %s AND rollup.start = stretch.start
+        """,
+        [[stretch.app_id for stretch in made], [stretch.start for stretch in made], level],
     )
+    columns = ", ".join(("app_id", "level", "start", "made_at", *KEY, *STORED))
+    with cursor.copy(f"COPY tracebudget_rollup ({columns}) FROM STDIN") as copy:
+        for (app_id, start), series in made.items():
+            for (release, metric, name), one in series.items():
+                key = (app_id, int(level), start, now, *release, metric, name)
+                total, known, sum_, also, *in_sketch = one.stored()
+                copy.write_row([*key, total, known, sum_, Jsonb(also), *in_sketch])

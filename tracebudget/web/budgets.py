@@ -16,8 +16,8 @@ from django.utils.translation import gettext_lazy as _
 
 from tracebudget import models
 from tracebudget.core.budget import METRICS
-from tracebudget.queries.apps import Percentiles
 from tracebudget.queries.observed import Observations
+from tracebudget.queries.rollups import Percentiles
 from tracebudget.store import judge_again
 from tracebudget.templatetags.duration import count, duration
 from tracebudget.wording import metric_name

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, NamedTuple
 
 from django.utils.translation import gettext
 
 from tracebudget import models
-from tracebudget.queries.apps import OBSERVED, Bucket, Percentiles
+from tracebudget.queries.apps import Bucket
+from tracebudget.queries.rollups import Percentiles
+from tracebudget.series import OBSERVED
 from tracebudget.templatetags.duration import duration
 from tracebudget.web.waterfall import percent
 from tracebudget.wording import PARTS, SEGMENTS
@@ -183,6 +186,43 @@ def calls_figure(labels: Sequence[str], calls: Sequence[models.ModelCall]) -> Fi
     named = {"type": "category", "title": {"text": gettext("request.turn")}}
     chart["xaxis"] = {**chart["xaxis"], **named}
     return {"data": [bars, line], "layout": chart}
+
+
+def prompts_figure(points: Sequence[tuple[int, int]], ns_per_token: float | None) -> Figure:
+    """A dot for each call: TTFT against the tokens that were read; and the slope, where it is
+    known, through the median of them.
+    """
+    unit = _unit(max(ns for _, ns in points))
+    dots = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": gettext("calls"),
+        "x": [tokens for tokens, _ in points],
+        "y": [ns / unit.ns for _, ns in points],
+        "customdata": [duration(ns) for _, ns in points],
+        "hovertemplate": "%{customdata}",
+        "marker": {"color": "var(--prefill)", "size": 5, "opacity": 0.6},
+    }
+    chart = layout(hovermode="closest")
+    chart["xaxis"] = {**chart["xaxis"], "title": {"text": gettext("input tokens, uncached")}}
+    chart["yaxis"] = {**chart["yaxis"], "ticksuffix": f" {unit.name}"}
+    slopes = [] if ns_per_token is None else [_slope(points, ns_per_token, unit)]
+    return {"data": [dots, *slopes], "layout": chart}
+
+
+def _slope(points: Sequence[tuple[int, int]], ns_per_token: float, unit: _Unit) -> Figure:
+    base = median(ns - ns_per_token * tokens for tokens, ns in points)
+    ends = [min(tokens for tokens, _ in points), max(tokens for tokens, _ in points)]
+    words = gettext("%(time)s for 1,000 tokens") % {"time": duration(round(ns_per_token * 1000))}
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": words,
+        "x": ends,
+        "y": [max(0.0, base + ns_per_token * tokens) / unit.ns for tokens in ends],
+        "hoverinfo": "skip",
+        "line": {"color": "var(--tool)", "width": 2},
+    }
 
 
 class _Unit(NamedTuple):

@@ -20,6 +20,7 @@ from tracebudget.queries.projects import project_lines
 from tracebudget.queries.sessions import neighbours
 from tracebudget.web import paging
 from tracebudget.web.access import app_for, project_for, projects_of, trace_for
+from tracebudget.web.app_page import Many
 from tracebudget.web.figures import of_columns, percentiles_figure, segments_figure, shares
 from tracebudget.web.forms import FilterForm, ScopeForm
 from tracebudget.web.paging import row_number
@@ -77,6 +78,7 @@ def app_page(request: HttpRequest, project: str, app: str) -> HttpResponse:
         "scope": scope,
         "names": trace_queries.names(mine, its),
         "report": report,
+        "many": Many(report.diagnosis) if report.diagnosis is not None else None,
         "shares": shares(of_columns(report.mean_sums)),
         "segments_figure": segments_figure(report.trend),
         "percentiles_figure": percentiles_figure(report.trend, limits.get("end_to_end")),
