@@ -385,6 +385,9 @@ LEARN_SLICE_SECONDS = env_int("TRACEBUDGET_LEARN_SLICE_SECONDS", 10)
 # A trace goes so many days after its first span came: a month, to compare with; 0: never. That is
 # 1.8 GB of disk for each span a second.
 RETENTION_DAYS = env_int("TRACEBUDGET_RETENTION_DAYS", 30)
+# An alert goes so many days after it closed, with what was told of it; its evidence stays as long.
+# Few and small: long enough to look back at the same season a year ago. 0: never.
+ALERT_RETENTION_DAYS = env_int("TRACEBUDGET_ALERT_RETENTION_DAYS", 365)
 # A first run over a year of data deletes for long; it holds one process of the worker.
 PRUNE_TIME_LIMIT = 3600
 

@@ -21,6 +21,7 @@ from tracebudget.store import Pruned, retention
 
 DAY = timedelta(days=1)
 OLD = NOW - 10 * DAY
+NOTHING = Pruned(days=0, bytes=0, traces=0, spans=0, kept=0, expired=0, apps=0, alerts=0)
 
 pytestmark = pytest.mark.django_db
 
@@ -47,7 +48,7 @@ def alert(trace: models.Trace) -> models.Alert:
     assert app is not None
     return models.Alert.objects.create(
         project=trace.project, app=app, app_name=app.name, metric="ttft", limit=1, objective=95,
-        opened_at=NOW, judged_at=NOW, judged=1, over=1, worst=2, evidence=[trace.trace_id],
+        opened_at=OLD, judged_at=NOW, judged=1, over=1, worst=2, evidence=[trace.trace_id],
     )  # fmt: skip
 
 
@@ -82,7 +83,7 @@ def test_old_traces_go_with_all_that_hangs_from_them(project: models.Project) ->
     assert numbers() == [1]
     assert row_counts() == left
     assert not partition.exists(OLD.date())
-    assert pruned() == Pruned(0, 0, 0, 0, 0, 0, 0)
+    assert pruned() == NOTHING
 
 
 def test_retention_counts_from_the_first_span(project: models.Project) -> None:
@@ -124,7 +125,7 @@ def test_what_somebody_needs_stays_whole(
         2,
     )
     assert {batch.day for batch in models.SpanBatch.objects.all()} == {partition.KEPT}
-    assert pruned() == Pruned(0, 0, 0, 0, 0, 0, 0)
+    assert pruned() == NOTHING
 
 
 def test_figures_over_many_requests_leave_out_what_outlived_its_day(
@@ -182,6 +183,53 @@ def test_a_result_for_a_trace_that_was_moved_meanwhile_is_dropped(project: model
     store.prune(now=NOW)
     store.save_failures([store.Failed(claim, "too late")], now=NOW)
     assert models.Trace.objects.get().failure == ""
+
+
+# --- alerts ---
+
+
+def test_alerts_go_long_after_they_closed_with_what_was_told(
+    project: models.Project, settings: Settings
+) -> None:
+    """And so does the evidence that only they kept; what is open stays, however old."""
+    settings.ALERT_RETENTION_DAYS = 9
+    old, young, opened = (
+        alert(arrive(project, number, at=OLD, app=f"app {number}")) for number in (1, 2, 3)
+    )
+    close(old, at=NOW - 9 * DAY - timedelta(seconds=1))
+    close(young, at=NOW - 9 * DAY)
+    tell(old)
+    told = pruned()
+    assert (told.alerts, told.traces, told.kept) == (1, 1, 2)
+    assert list(models.Alert.objects.order_by("id")) == [young, opened]
+    assert not models.Delivery.objects.exists()  # the test message is as old
+    assert not models.DeliveryTry.objects.exists()
+    assert numbers() == [2, 3]
+
+
+def test_alerts_stay_for_ever_where_the_setting_says_so(
+    project: models.Project, settings: Settings
+) -> None:
+    settings.ALERT_RETENTION_DAYS = 0
+    close(alert(arrive(project, 1, at=OLD)), at=NOW - 1000 * DAY)
+    assert (pruned().alerts, numbers()) == (0, [1])
+
+
+def close(closed: models.Alert, *, at: datetime) -> None:
+    models.Alert.objects.filter(pk=closed.pk).update(closed_at=at)
+
+
+def tell(told: models.Alert) -> None:
+    """Somebody was told of it, at the second try; and a test message went the same way."""
+    channel = models.Channel.objects.create(
+        project=told.project, kind="email", name="Team", destination="team@", config=b""
+    )
+    event = models.AlertEvent.objects.create(alert=told, change="opened", at=OLD, facts={})
+    for of in (event, None):
+        delivery = models.Delivery.objects.create(channel=channel, event=of, created_at=OLD)
+        models.DeliveryTry.objects.create(
+            delivery=delivery, at=OLD, took_ms=1, is_success=True, answer=""
+        )
 
 
 # --- apps ---

@@ -5,18 +5,22 @@ that hangs from it, unless it is pinned or the evidence of an alert: then it mov
 of `partition.KEPT`, for as long as that is so. First the rows of traces go, a few at a time, so
 that nothing waits for them; then the tables of their day are dropped in a moment. A run that was
 cut off is completed by the next one.
+
+Alerts live longer than traces, and go with all that was told of them ALERT_RETENTION_DAYS after
+they closed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
 
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
+from django.db.models import QuerySet
 
 from tracebudget import models, partition
 from tracebudget.store.rollups import touch
@@ -29,6 +33,13 @@ ADVISORY_LOCK = 7_403_106
 IS_KEPT = """
     (trace.pinned_at IS NOT NULL OR (trace.project_id, trace.trace_id) IN (
         SELECT project_id, unnest(evidence) FROM tracebudget_alert
+    ))
+"""
+# The same once old alerts are gone.
+WILL_BE_KEPT = """
+    (trace.pinned_at IS NOT NULL OR (trace.project_id, trace.trace_id) IN (
+        SELECT project_id, unnest(evidence) FROM tracebudget_alert
+        WHERE closed_at IS NULL OR closed_at >= %(alerts_since)s
     ))
 """
 # What people made of an app keeps it, whether it still runs or not.
@@ -51,7 +62,7 @@ IS_ABANDONED = f"""
     app.created_at < %(cutoff)s AND {IS_UNTOUCHED}
     AND NOT EXISTS (
         SELECT FROM tracebudget_trace AS trace
-        WHERE trace.app_id = app.id AND (trace.day >= %(cutoff)s OR {IS_KEPT})
+        WHERE trace.app_id = app.id AND (trace.day >= %(cutoff)s OR {WILL_BE_KEPT})
     )
 """
 
@@ -65,7 +76,7 @@ class Pruned:
     """What a run deletes: whole days with their traces, and `bytes` of their tables on disk.
 
     `kept` traces move from those days to where they outlive them; `expired` ones, kept until now,
-    go from there. `apps` are those that nothing is left of.
+    go from there. `apps` are those that nothing is left of. `alerts` closed long ago.
     """
 
     days: int
@@ -75,21 +86,40 @@ class Pruned:
     kept: int
     expired: int
     apps: int
+    alerts: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What is from before them is old: requests by the day of their first span, alerts by the time
+    when they closed.
+    """
+
+    cutoff: date
+    alerts_since: datetime
 
 
 def prune(*, now: datetime, dry_run: bool = False) -> Pruned:
-    """Delete what is older than RETENTION_DAYS (0: nothing); or only tell, with the same numbers.
+    """Delete what is older than the settings of retention say; or only tell, with the same numbers.
 
     Raises PruneError when another run, or a long reader, is in the way: what was done stays done,
     and a later run does the rest.
     """
-    days = settings.RETENTION_DAYS
-    cutoff = now.date() - timedelta(days=days) if days else date.min
+    limits = _limits(now)
     with _alone():
-        pruned = _count(cutoff)
+        pruned = _count(limits)
         if not dry_run:
-            _delete(cutoff)
+            _delete(limits)
     return pruned
+
+
+def _limits(now: datetime) -> _Limits:
+    """0 days mean: for ever."""
+    days, alert_days = settings.RETENTION_DAYS, settings.ALERT_RETENTION_DAYS
+    return _Limits(
+        now.date() - timedelta(days=days) if days else date.min,
+        now - timedelta(days=alert_days) if alert_days else datetime.min.replace(tzinfo=UTC),
+    )
 
 
 @contextmanager
@@ -106,35 +136,55 @@ def _alone() -> Iterator[None]:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])
 
 
-def _count(cutoff: date) -> Pruned:
-    days = _old_days(cutoff)
+def _count(limits: _Limits) -> Pruned:
+    days = _old_days(limits.cutoff)
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
-            SELECT count(*) FILTER (WHERE day > %(kept)s AND NOT {IS_KEPT}),
-                coalesce(sum(span_count) FILTER (WHERE NOT {IS_KEPT}), 0),
-                count(*) FILTER (WHERE day > %(kept)s AND {IS_KEPT}),
-                count(*) FILTER (WHERE day = %(kept)s AND NOT {IS_KEPT})
+            SELECT count(*) FILTER (WHERE day > %(kept)s AND NOT {WILL_BE_KEPT}),
+                coalesce(sum(span_count) FILTER (WHERE NOT {WILL_BE_KEPT}), 0),
+                count(*) FILTER (WHERE day > %(kept)s AND {WILL_BE_KEPT}),
+                count(*) FILTER (WHERE day = %(kept)s AND NOT {WILL_BE_KEPT})
             FROM tracebudget_trace AS trace WHERE day < %(cutoff)s
             """,
-            {"kept": partition.KEPT, "cutoff": cutoff},
+            {"kept": partition.KEPT, **asdict(limits)},
         )
         traces, spans, kept, expired = cursor.fetchone()
-    apps = len(_abandoned_apps(cutoff))
-    return Pruned(len(days), sum(days.values()), traces, spans, kept, expired, apps)
+    return Pruned(
+        days=len(days),
+        bytes=sum(days.values()),
+        traces=traces,
+        spans=spans,
+        kept=kept,
+        expired=expired,
+        apps=len(_abandoned_apps(limits)),
+        alerts=_old_alerts(limits).count(),
+    )
 
 
 def _old_days(cutoff: date) -> dict[date, int]:
     return {day: size for day, size in partition.sizes().items() if day < cutoff}
 
 
-def _delete(cutoff: date) -> None:
+def _old_alerts(limits: _Limits) -> QuerySet[models.Alert]:
+    return models.Alert.objects.filter(closed_at__lt=limits.alerts_since)
+
+
+def _delete(limits: _Limits) -> None:
+    _delete_alerts(limits)
     partition.create(partition.KEPT)
-    for day in _old_days(cutoff):
+    for day in _old_days(limits.cutoff):
         _empty(day)
         partition.drop(day)
     _delete_expired()
-    models.App.objects.filter(pk__in=_abandoned_apps(cutoff)).delete()
+    models.App.objects.filter(pk__in=_abandoned_apps(limits)).delete()
+
+
+def _delete_alerts(limits: _Limits) -> None:
+    """What was told of them goes with them; test messages and silences are as old by themselves."""
+    _old_alerts(limits).delete()
+    models.Delivery.objects.filter(event=None, created_at__lt=limits.alerts_since).delete()
+    models.Silence.objects.filter(until__lt=limits.alerts_since).delete()
 
 
 def _empty(day: date) -> None:
@@ -214,10 +264,9 @@ def _delete_expired() -> None:
             _delete_rows(cursor, expired)
 
 
-def _abandoned_apps(cutoff: date) -> list[int]:
+def _abandoned_apps(limits: _Limits) -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT id FROM tracebudget_app AS app WHERE {IS_ABANDONED}",
-            {"cutoff": cutoff},
+            f"SELECT id FROM tracebudget_app AS app WHERE {IS_ABANDONED}", asdict(limits)
         )
         return [id_ for (id_,) in cursor.fetchall()]

@@ -34,7 +34,8 @@ def _summary(pruned: store.Pruned, verb: str) -> str:
     return (
         f"Older than {settings.RETENTION_DAYS} days, {verb}: {pruned.traces} requests with"
         f" {pruned.spans} spans, {pruned.days} days of tables ({_size(pruned.bytes)}),"
-        f" {pruned.expired} requests that were kept until now, {pruned.apps} apps without any."
+        f" {pruned.expired} requests that were kept until now, {pruned.apps} apps without any;"
+        f" {pruned.alerts} alerts that closed {settings.ALERT_RETENTION_DAYS} days ago or earlier."
         f" Kept, since pinned or an alert's evidence: {pruned.kept}."
     )
 
