@@ -89,10 +89,11 @@ def _summary(document: Document) -> Row:
 def _model_calls(document: Document) -> Iterator[Row]:
     same = ("model", "provider", "streamed", "ttft_ns", "ttft_source", "queue_ns", "tpot_ns")
     counts = ("input_tokens", "cached_input_tokens", "output_tokens", "ttft_is_bound")
-    added = _tool_results(document)
+    added, runs = _tool_results(document), _run_numbers(document)
     for row, step in _step_rows(document, "model_call"):
         row |= {column: step[column] for column in same + counts}
         row |= {"model": _name(step["model"]), "provider": _name(step["provider"])}
+        row |= {"run": None if step["turn"] is None else runs[step["turn"]]}
         yield row | {"tool_result_tokens": added.get(step["span_id"])}
 
 
@@ -245,6 +246,12 @@ def _turn_numbers(document: Document) -> list[int]:
         number = seen[turn["agent_span_id"]] = seen.get(turn["agent_span_id"], -1) + 1
         numbers.append(number)
     return numbers
+
+
+def _run_numbers(document: Document) -> list[int]:
+    """The number of each turn's run within the request."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(turn["agent_span_id"], len(numbers)) for turn in document["turns"]]
 
 
 def _moment(iso: str) -> datetime:

@@ -44,10 +44,12 @@ def learn(clock: Clock) -> int:
 
 def _learn_of(app_id: int, *, now: datetime) -> None:
     lesson = store.load_lesson(app_id)
-    profile = build_profile(lesson.latest, made_at=now.isoformat(timespec="seconds"))
-    is_better = profile is not None and replaces(profile, store.profile_of(app_id), now=now)
-    diagnosis = diagnose(lesson.sample, weight=lesson.weight)
-    store.save_lesson(app_id, diagnosis, profile if is_better else None, now=now)
+    store.save_diagnosis(app_id, diagnose(lesson.sample, weight=lesson.weight), now=now)
+    new = build_profile(lesson.latest, made_at=now.isoformat(timespec="seconds"))
+    old = store.profile_of(app_id)
+    if new is not None and replaces(new, old, now=now):
+        is_news = old is None or new.knows_more_than(old)
+        store.save_profile(app_id, new, is_news=is_news, now=now)
 
 
 def replaces(new: Profile, old: Profile | None, *, now: datetime) -> bool:

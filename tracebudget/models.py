@@ -382,6 +382,7 @@ class ModelCall(Concluded):
     input_tokens = models.BigIntegerField(null=True)
     cached_input_tokens = models.BigIntegerField(null=True)
     output_tokens = models.BigIntegerField(null=True)
+    run = models.IntegerField(null=True)  # of its request, from 0 in the order of their first turns
     # What the tools of the turn before put into the prompt; null: unknown, or there were none.
     tool_result_tokens = models.BigIntegerField(null=True)
 

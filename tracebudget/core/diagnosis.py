@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from statistics import median
+from statistics import median, median_low
 from typing import Any, NamedTuple
 
 from tracebudget.core.detectors.context import (
@@ -28,26 +28,28 @@ from tracebudget.core.profile import model_key
 from tracebudget.core.tokens import Tokens
 
 MIN_CALLS = 30  # with a first token: below it, nothing is said of many
-MIN_REQUESTS = 10  # of three turns, to compare their turns
+MIN_RUNS = 10  # of three turns, to compare their turns
 COHORT_TURN, COHORT_TOKENS = 3, 3_000  # "after three turns, with a tool result of 3,000 tokens"
 BAND = 1.5  # prompts are of like length within that factor
 MAX_POINTS = 200  # of a chart
 
 HOUR_S = 3_600
 MIN_HOURS = 4  # with calls in them
-BUSY, QUIET = 2 / 3, 1 / 3  # of the calls, those in the busiest hours and in the quietest
-MIN_CONTRAST = 1.5  # between the loads of busy and quiet hours
+BUSY = 1.5  # times the calls of the median hour; up to that hour, all are quiet
 MIN_LIKE = 20  # calls of a band on either side
 USUALLY_SLOW = 0.05  # of the quiet calls are slower than their p95: by definition
 MUCH_MORE = 3  # times as many busy ones that are: not chance, with MIN_LIKE and more
 
 
 class AppCall(NamedTuple):
-    """A successful model call of an app. `turn` within its run; `ttft_ns` as evidence, or None."""
+    """A successful model call of an app. `turn` is the index within its run; `ttft_ns` is evidence,
+    or None.
+    """
 
     request: int
-    started_s: int  # Unix time
+    run: int
     turn: int
+    started_s: int  # Unix time
     model: str | None
     tokens: Tokens
     ttft_ns: int | None
@@ -76,8 +78,8 @@ class Growth:
     """Whether TTFT grows with the context. `why`: the reason of what is unknown.
 
     Of the model with most calls: `points` (uncached tokens, TTFT) and their slope; by turn index;
-    and the cohort of late turns that carry a long tool result. Over `requests` of three turns or
-    more, in the median: by how much the last turn's first token is later than the first turn's, its
+    and the cohort of late turns that carry a long tool result. Over `runs` of three turns or more,
+    in the median: by how much the last turn's first token is later than the first turn's, its
     prompt longer, and what share of that was cached.
     """
 
@@ -88,7 +90,7 @@ class Growth:
     points: tuple[tuple[int, int], ...] = ()
     turns: tuple[tuple[int, Spread], ...] = ()
     cohort: Spread | None = None
-    requests: int = 0
+    runs: int = 0
     rise_ns: int | None = None
     rise_share: float | None = None
     growth: float | None = None
@@ -106,7 +108,6 @@ class Queueing:
     why: str | None = None
     busy: Spread | None = None
     quiet: Spread | None = None
-    contrast: float | None = None
     slow_share: float | None = None
     lost: Loss | None = None
 
@@ -156,7 +157,7 @@ def _too_little(calls: Sequence[AppCall], known: Sequence[AppCall]) -> str | Non
 
 def _order(call: AppCall) -> tuple[int, ...]:
     """Any order, so long as it is the same whatever the order of arrival."""
-    return (call.request, call.started_s, call.turn, call.ttft_ns or 0)
+    return (call.request, call.run, call.turn, call.started_s, call.ttft_ns or 0)
 
 
 def _loss(lost: Iterable[tuple[int, int]]) -> Loss:
@@ -185,7 +186,7 @@ def _growth(known: Sequence[AppCall]) -> Growth:
         points=tuple(points[:: -(-len(points) // MAX_POINTS) or 1]),
         turns=tuple(sorted(_by_turn(calls).items())),
         cohort=_spread([call for call in calls if _is_late_and_loaded(call)]),
-        requests=len(pairs),
+        runs=len(pairs),
     )
     return _judged(told, pairs)
 
@@ -196,7 +197,7 @@ Pair = tuple[AppCall, AppCall]
 def _judged(told: Growth, pairs: Sequence[Pair]) -> Growth:
     if not pairs:
         return told  # no agent of this app goes so many turns
-    if len(pairs) < MIN_REQUESTS:
+    if len(pairs) < MIN_RUNS:
         return replace(told, state=State.UNKNOWN, why="few_turns")
     told = replace(
         told,
@@ -251,17 +252,15 @@ def _length(call: AppCall) -> int | None:
 
 
 def _first_and_last(calls: Iterable[AppCall]) -> Iterator[Pair]:
-    """Of each request with three turns or more and one call a turn, its first and last turn."""
-    by_request: defaultdict[int, list[AppCall]] = defaultdict(list)
+    """Of each run with three turns or more, the first calls of its first turn and of its last."""
+    by_run: defaultdict[tuple[int, int], dict[int, AppCall]] = defaultdict(dict)
     for call in calls:
-        by_request[call.request].append(call)
-    for turns in by_request.values():
-        ordered = sorted(turns, key=lambda call: call.turn)
-        numbers = [call.turn for call in ordered]
-        if len(numbers) >= MIN_TURNS and numbers[0] == 0 and len(set(numbers)) == len(numbers):
-            first, last = ordered[0], ordered[-1]
-            if first.tokens.input and last.tokens.input:
-                yield first, last
+        by_run[call.request, call.run].setdefault(call.turn, call)
+    for turns in by_run.values():
+        first, last = turns[min(turns)], turns[max(turns)]
+        is_whole = first.turn == 0 and len(turns) >= MIN_TURNS
+        if is_whole and first.tokens.input and last.tokens.input:
+            yield first, last
 
 
 def _by_turn(calls: Iterable[AppCall]) -> dict[int, Spread]:
@@ -302,17 +301,13 @@ def _queueing(known: Sequence[AppCall]) -> Queueing:
     loads = Counter(call.started_s // HOUR_S for call in known)
     if len(loads) < MIN_HOURS:
         return Queueing(State.UNKNOWN, "few_hours")
-    by_load = sorted(known, key=lambda call: (loads[call.started_s // HOUR_S], _order(call)))
-    lowest = loads[by_load[int(QUIET * len(by_load))].started_s // HOUR_S]
-    highest = loads[by_load[int(BUSY * len(by_load))].started_s // HOUR_S]
-    if highest < MIN_CONTRAST * lowest:
-        return Queueing(State.UNKNOWN, "even_load")
-    quiet = [call for call in known if loads[call.started_s // HOUR_S] <= lowest]
-    busy = [call for call in known if loads[call.started_s // HOUR_S] >= highest]
-    return _compared(busy, quiet, contrast=highest / lowest)
+    usual = median_low(loads.values())
+    quiet = [call for call in known if loads[call.started_s // HOUR_S] <= usual]
+    busy = [call for call in known if loads[call.started_s // HOUR_S] >= BUSY * usual]
+    return _compared(busy, quiet) if busy else Queueing(State.UNKNOWN, "even_load")
 
 
-def _compared(busy: Sequence[AppCall], quiet: Sequence[AppCall], *, contrast: float) -> Queueing:
+def _compared(busy: Sequence[AppCall], quiet: Sequence[AppCall]) -> Queueing:
     """Busy calls against quiet ones of the same model and with prompts of like length."""
     quiet_bands, busy_bands = _bands(quiet), _bands(busy)
     alike = [
@@ -329,7 +324,6 @@ def _compared(busy: Sequence[AppCall], quiet: Sequence[AppCall], *, contrast: fl
         State.CLEAR,
         busy=_spread(now),
         quiet=_spread(then),
-        contrast=contrast,
         slow_share=len(lost) / len(now),
     )
     return replace(told, state=State.FOUND, lost=_loss(lost)) if _waits(told) else told

@@ -132,8 +132,12 @@ def _lost(series: Series) -> int | None:
 
 
 def _turns(series: Series) -> dict[int, int]:
-    counts = {what: n for what, n in series.also.items() if what.startswith("turn ")}
-    return {int(what.removeprefix("turn ")): n for what, n in sorted(counts.items())}
+    counts = {
+        int(what.removeprefix("turn ")): n
+        for what, n in series.also.items()
+        if what.startswith("turn ")
+    }
+    return dict(sorted(counts.items()))
 
 
 def _diagnosed(diagnosis: Mapping[str, Any]) -> Iterable[FindingRow]:

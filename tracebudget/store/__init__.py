@@ -15,7 +15,8 @@ from tracebudget.store.learning import (
     apps_to_look_at,
     load_lesson,
     profile_of,
-    save_lesson,
+    save_diagnosis,
+    save_profile,
 )
 from tracebudget.store.queue import (
     Claim,
@@ -52,9 +53,10 @@ __all__ = [
     "prune",
     "refresh_rollups",
     "save_analyses",
+    "save_diagnosis",
     "save_failures",
     "save_gateway",
-    "save_lesson",
+    "save_profile",
     "store_spans",
     "unpack_batches",
 ]

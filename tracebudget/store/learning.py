@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Max, QuerySet
 from django.db.models.functions import Mod
@@ -22,12 +23,13 @@ from tracebudget.store.queue import judge_again
 LATEST_REQUESTS = 1_000  # that a profile is learnt from: what is usual now
 WINDOW = timedelta(days=7)  # of a diagnosis: it has busy hours and quiet ones
 SAMPLE_REQUESTS = 2_000  # of those: enough for a p95 in each band of prompts, read in half a second
+NEWS_REQUESTS = 5_000  # analysed again by a profile that knows of something new: ten seconds' work
 # To look at a call costs a hundredth of that: a hundredth of a core a busy app at most.
 WAIT_SECONDS_A_CALL = 0.05
 
 Row = Mapping[str, Any]
 CALL_COLUMNS = (
-    "trace_id", "started_at", "turn", "model", "is_error", "duration_ns", "ttft_ns", "ttft_source",
+    "trace_id", "run", "turn", "started_at", "model", "duration_ns", "ttft_ns", "ttft_source",
     "ttft_is_bound", "input_tokens", "cached_input_tokens", "output_tokens", "tool_result_tokens",
 )  # fmt: skip
 REQUEST_COLUMNS = (
@@ -107,8 +109,9 @@ def _seen(call: Row, request: Row) -> SeenCall:
 def _app_call(call: Row) -> AppCall:
     return AppCall(
         request=call["trace_id"],
-        started_s=int(call["started_at"].timestamp()),
+        run=call["run"] or 0,
         turn=call["turn"],
+        started_s=int(call["started_at"].timestamp()),
         model=call["model"],
         tokens=_tokens(call),
         ttft_ns=_ttft(call),
@@ -131,15 +134,17 @@ def profile_of(app_id: int) -> Profile | None:
     return None if learned.profile is None else Profile.of(learned.profile)
 
 
-@transaction.atomic
-def save_lesson(
-    app_id: int, diagnosis: Diagnosis, profile: Profile | None, *, now: datetime
-) -> None:
-    """Keep the diagnosis and, where one is given, the profile; the app's latest requests are judged
-    again by that. `now` is when the rows were read: what came since is looked at later.
-    """
+def save_diagnosis(app_id: int, diagnosis: Diagnosis, *, now: datetime) -> None:
+    """`now` is when the rows were read: what came since is looked at later."""
     learned = models.Learned.objects.filter(app=app_id)
     learned.update(made_at=now, diagnosis=diagnosis.document())
-    if profile is not None:
-        learned.update(profile=profile.document())
-        judge_again(models.App.objects.get(pk=app_id), now=now)
+
+
+@transaction.atomic
+def save_profile(app_id: int, profile: Profile, *, is_news: bool, now: datetime) -> None:
+    """The app's latest requests are analysed again by it: more of them where it `is_news`, as
+    nothing like it was known when they came.
+    """
+    models.Learned.objects.filter(app=app_id).update(profile=profile.document())
+    requests = NEWS_REQUESTS if is_news else settings.JUDGE_AGAIN_REQUESTS
+    judge_again(models.App.objects.get(pk=app_id), now=now, requests=requests)

@@ -100,8 +100,9 @@ def claim_due(*, now: datetime) -> list[Claim]:
         return [Claim(*row) for row in cursor.fetchall()]
 
 
-def judge_again(app: models.App, *, now: datetime) -> None:
-    """Make the app's latest requests due, for the budgets that it has now.
+def judge_again(app: models.App, *, now: datetime, requests: int | None = None) -> None:
+    """Make the app's latest requests due, JUDGE_AGAIN_REQUESTS if not told, for the budgets that it
+    has now.
 
     Older ones keep the judgement of their time. The revision grows, so that an analysis under way,
     which read the old budgets, is dropped.
@@ -123,7 +124,12 @@ def judge_again(app: models.App, *, now: datetime) -> None:
             SELECT id, %s, %s, 0 FROM changed
             ON CONFLICT (trace_id) DO UPDATE SET due_at = excluded.due_at, attempts = 0
             """,
-            [app.pk, settings.JUDGE_AGAIN_REQUESTS, lane_of(app.project_id, app.name), now],
+            [
+                app.pk,
+                requests or settings.JUDGE_AGAIN_REQUESTS,
+                lane_of(app.project_id, app.name),
+                now,
+            ],
         )
 
 

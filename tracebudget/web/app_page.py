@@ -20,7 +20,7 @@ Stored = Mapping[str, Any]
 
 WHYS: Mapping[str, str | Promise] = {
     "few_calls": _("There are too few calls with a known first token."),
-    "few_turns": _("Too few requests have three turns or more."),
+    "few_turns": _("Too few runs have three turns or more."),
     "few_hours": _("There are calls in too few hours to tell busy ones from quiet ones."),
     "even_load": _("No hour is much busier than the others."),
     "nothing_alike": _("Busy and quiet hours have too few calls with prompts of like length."),
@@ -110,21 +110,21 @@ def _moment(unix_s: int | None) -> datetime | None:
 
 def _growth_answer(growth: Growth) -> str:
     if growth.rise_ns is None or growth.growth is None:
-        return gettext("No request has three turns or more: nothing can grow.")
+        return gettext("No run has three turns or more: nothing can grow.")
     said = (
         gettext(
             "Yes: the last turn's first token comes %(rise)s later than the first turn's, in the "
-            "median of %(requests)s requests; its prompt is %(growth)s times as long."
+            "median of %(runs)s runs; its prompt is %(growth)s times as long."
         )
         if growth.state == State.FOUND
         else gettext(
             "Not in a way that costs time: from the first turn to the last it moves by %(rise)s, "
-            "in the median of %(requests)s requests; the prompt is %(growth)s times as long."
+            "in the median of %(runs)s runs; the prompt is %(growth)s times as long."
         )
     )
     return said % {
         "rise": duration(growth.rise_ns),
-        "requests": count(growth.requests),
+        "runs": count(growth.runs),
         "growth": significant(growth.growth),
     }
 
