@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from tests.web.traces import AFTERWARDS, arrive, serial_tools, worked_example
-from tracebudget import answers, models
+from tracebudget import answers, models, store
 from tracebudget.models import Verdict
 from tracebudget.queries.apps import Scope, app_report, app_rows
 from tracebudget.queries.findings import found
@@ -112,11 +112,8 @@ def test_some_answers_fit_some_findings(verdict: Verdict, code: str, fits: bool)
 
 def test_an_app_that_was_answered_is_not_forgotten(scope: Scope, shop: models.App) -> None:
     """Retention deletes apps of which nothing is left; what people made is something."""
-    from tracebudget.store.retention import _abandoned_apps  # noqa: PLC0415
-
     models.App.objects.update(created_at=AFTERWARDS - timedelta(days=900))
     models.Trace.objects.all().delete()
-    today = AFTERWARDS.date()
-    assert _abandoned_apps(today) == [shop.pk]
+    assert store.prune(now=AFTERWARDS, dry_run=True).apps == 1
     say(shop, Verdict.ACCEPTED)
-    assert _abandoned_apps(today) == []
+    assert store.prune(now=AFTERWARDS, dry_run=True).apps == 0
