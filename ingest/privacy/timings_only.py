@@ -34,7 +34,8 @@ JSON_STARTS = ("{", "[", '"')
 
 # A sender may write anything where a name belongs. What does not look like one is content.
 SPAN_NAME = re.compile(r"[^\r\n]{0,200}")
-EVENT_NAME = re.compile(r"[\w.:/-]{0,100}|First Token Stream Event")  # log lines are events, too
+# Log lines are events, too. BeeAI's `new_token (agent.requirement.new_token)` is a name.
+EVENT_NAME = re.compile(r"[\w.:/-]{0,100}( \([\w.:/-]{0,100}\))?|First Token Stream Event")
 KEY = re.compile(r"[\w.:/\[\]-]{1,200}")
 QUERY_STRING = re.compile(r"\?\S+")  # of a URL
 

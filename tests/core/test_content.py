@@ -522,6 +522,15 @@ def test_facts_inside_content_are_lifted() -> None:
     assert step.model.streamed is True
 
 
+def test_a_provider_in_json_is_lifted() -> None:
+    mlflow = {"mlflow.spanType": '"LLM"'}
+    call = make_span(attributes={**mlflow, "mlflow.llm.provider": '"anthropic"'})
+    lifted = replace(call, attributes={**mlflow, LIFTED: lift(call, keyed)})
+    step = step_of(lifted)
+    assert step.model is not None
+    assert step.model.provider == "anthropic"
+
+
 def test_long_text_is_content_whatever_its_key() -> None:
     parameters = json.dumps({"stream": "x" * 101})
     span = make_span(attributes={**OPENINFERENCE, "llm.invocation_parameters": parameters})

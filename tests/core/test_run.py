@@ -198,6 +198,24 @@ def test_a_tool_under_its_frameworks_own_id_is_known_by_its_name() -> None:
     assert ms(step(held_open(600, stranger), "call")["duration_ns"]) == 600
 
 
+def test_a_tool_without_a_name_is_the_one_that_was_asked_for() -> None:
+    """Haystack 2 runs an answer's tools in one span; which ones, only the answer tells."""
+    invoker = plain(
+        110,
+        200,
+        name="haystack.component.run",
+        attributes={"haystack.component.type": "ToolInvoker"},
+        id="tool",
+    )
+
+    def invoked(asks: dict[str, str]) -> Document:
+        return step(analyzed(agent(0, 300, chat(0, 100, asks=asks), invoker)), "tool")
+
+    asked = invoked({"c1": "search"})
+    assert (asked["name"], asked["call_id"]) == ("search", "c1")
+    assert invoked({"c1": "search", "c2": "fetch"})["name"] == "haystack.component.run"
+
+
 def test_a_tool_that_outlasts_the_call_is_no_tool_inside_it() -> None:
     document = held_open(600, tool(200, 700, call_id="c1"))
     assert ms(step(document, "call")["duration_ns"]) == 600
@@ -225,6 +243,30 @@ def test_the_last_tokens_time_ends_the_call_where_it_is_stated() -> None:
 
 
 # --- effective end: a stream span closed at the headers -------------------------------------------
+
+def test_a_stream_that_its_tracer_did_not_follow_ends_with_the_next_step() -> None:
+    """
+    call   |-|                     MLflow: its output is the stream object
+    tool          |------|         200..400
+    call   |-----|           |---| to the tool, to the end of the agent
+    """
+    stream = {
+        "mlflow.spanType": '"CHAT_MODEL"',
+        "mlflow.spanOutputs": '"<anthropic.AsyncStream object at 0x7f>"',
+    }
+    document = analyzed(
+        agent(
+            0,
+            900,
+            plain(0, 5, name="create", attributes=stream, id="first"),
+            tool(200, 400),
+            plain(410, 415, name="create", attributes=stream, id="second"),
+        )
+    )
+    first, second = step(document, "first"), step(document, "second")
+    assert (ms(first["duration_ns"]), first["streamed"]) == (200, True)
+    assert ms(second["duration_ns"]) == 490
+
 
 FIRST_TOKEN = "First Token Stream Event"
 OPENINFERENCE = {"openinference.span.kind": "LLM"}

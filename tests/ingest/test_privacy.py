@@ -257,6 +257,8 @@ def test_a_redacted_name_and_message_leave_their_digests() -> None:
         ("gen_ai.first_token", "gen_ai.first_token"),
         ("First Token Stream Event", "First Token Stream Event"),
         ("mlflow.chunk.item.3", "mlflow.chunk.item.3"),
+        ("new_token (backend.chat.new_token)", "new_token (backend.chat.new_token)"),
+        ("said (by the user)", NAME_REDACTED),
         ("user said hello", NAME_REDACTED),
         ("order.4111111111111111", NAME_REDACTED),
     ],

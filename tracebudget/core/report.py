@@ -13,7 +13,7 @@ from tracebudget.core.calls import read_steps
 from tracebudget.core.critical_path import Hulls, Slice, critical_path
 from tracebudget.core.profile import Profile
 from tracebudget.core.rehearsal import Rehearsals
-from tracebudget.core.run import Answers, Run, find_runs, innermost_runs, settle_ends
+from tracebudget.core.run import Answers, Run, find_runs, innermost_runs, name_tools, settle_ends
 from tracebudget.core.segment import CALMER, PARTS, TOOL_KINDS, Attribution, PathSlice, SegmentKind
 from tracebudget.core.step import StepKind
 from tracebudget.core.timing import settle_timing
@@ -186,6 +186,7 @@ def _settle(tree: Tree, profile: Profile | None) -> list[Run]:
     """Give the tree its steps, corrected ends, clock and first tokens; the runs in it."""
     read_steps(tree)
     runs = find_runs(tree)
+    name_tools(runs)
     settle_ends(tree, runs)
     clock.extend_for_streams(tree)
     clock.extend_launcher(tree)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 
@@ -149,6 +149,22 @@ class Answers:
         return not requests and step.asks_for_tools() is True and step.dialect in self.telling
 
 
+def name_tools(runs: Iterable[Run]) -> None:
+    """A tool whose span does not say which one it is is the one that the answer before it asked
+    for, if that asked for one.
+    """
+    for run in runs:
+        for tool in run.tools:
+            if tool.step is None or tool.step.is_named:
+                continue
+            before = bisect_left(run.calls, tool.start, key=_start)
+            asking = run.calls[before - 1].step if before else None
+            if asking is not None and len(asking.tool_requests) == 1:
+                (request,) = asking.tool_requests
+                known = tool.step.call_id or request.call_id
+                tool.step = replace(tool.step, name=request.name, call_id=known, is_named=True)
+
+
 # --- where calls really end ---------------------------------------------------------------------
 
 
@@ -170,7 +186,7 @@ def settle_ends(tree: Tree, runs: Iterable[Run]) -> None:
             later = run.calls[index + 1 : index + 2]
             following = later[0] if later else None
             if _went_on(call):
-                _prolong(call, following, tree)
+                _prolong(call, following, run, tree)
             elif not _end_at_last_token(call, run):
                 _cut_at_tools(call, following, run, tree)
 
@@ -185,8 +201,13 @@ def _went_on(call: Node) -> bool:
     )
 
 
-def _prolong(call: Node, following: Node | None, tree: Tree) -> None:
+def _prolong(call: Node, following: Node | None, run: Run, tree: Tree) -> None:
+    """To the next thing that could not begin before the answer was there: a tool, the next call,
+    the end of what encloses it.
+    """
     limits = [following.start] if following is not None and following.start > call.end else []
+    after = bisect_left(run.tools, call.end, key=_start)
+    limits += [tool.start for tool in run.tools[after : after + 1]]
     later = (up.end for up in ancestors(call) if up.reading.role and up.end > call.end)
     limits += [end for end, _ in zip(later, range(1), strict=False)]
     if limits:

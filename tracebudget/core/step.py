@@ -54,6 +54,8 @@ MODEL_KINDS = frozenset({StepKind.MODEL_CALL, StepKind.SERVER_CALL})
 CALLS = MODEL_KINDS | {StepKind.TOOL_CALL, StepKind.TOOL_SERVER}
 KIND_OF_ROLE = {kind.value: kind for kind in StepKind}
 
+AROUND_TOOL_NAMES = ("execute_tool ", ".tool")  # prefix and suffix of spans' names
+
 FAILED = frozenset({"error", "error_type", "tool_error"})  # facts that only failures have
 
 ASKING = frozenset(
@@ -101,6 +103,7 @@ class Step:
     kind: StepKind
     name: str
     dialect: str
+    is_named: bool = True  # a tool's span says which tool it is
     is_error: bool = False
     error_type: str | None = None
     http_status: int | None = None
@@ -181,6 +184,7 @@ def read_step(
         kind=kind,
         name=step_name(facts, kind),
         dialect=dialect.id,
+        is_named=kind != StepKind.TOOL_CALL or _is_named(facts),
         is_error=failed,
         error_type=_error_type(facts, status) if failed else None,
         http_status=status,
@@ -222,10 +226,16 @@ def read_model(facts: SpanFacts, ancestors: Sequence[Span] = ()) -> ModelFacts:
 def step_name(facts: SpanFacts, kind: StepKind) -> str:
     """A tool's or an agent's own name where the span tells it, else the span's."""
     if kind in {StepKind.TOOL_CALL, StepKind.TOOL_SERVER}:
-        return facts.text("tool_name") or _stripped(facts.span.name, "execute_tool ", ".tool")
+        return facts.text("tool_name") or _stripped(facts.span.name, *AROUND_TOOL_NAMES)
     if kind == StepKind.AGENT:
         return facts.text("agent_name") or _stripped(facts.span.name, "invoke_agent ", ".agent")
     return facts.span.name
+
+
+def _is_named(facts: SpanFacts) -> bool:
+    """A tool's span says which tool it is: as a fact, or as `execute_tool NAME`."""
+    name = facts.span.name
+    return "tool_name" in facts.values or _stripped(name, *AROUND_TOOL_NAMES) != name
 
 
 def _stripped(name: str, prefix: str, suffix: str) -> str:
@@ -271,8 +281,8 @@ def _provider(facts: SpanFacts) -> str | None:
 
 
 def _streamed(facts: SpanFacts, ttft_claims: Sequence[TtftClaim]) -> bool | None:
-    """The stream flag, under the emitter's own habits; a claim of a first chunk says streamed where
-    no flag does.
+    """The stream flag, under the emitter's own habits; where there is none, a claim of a first
+    chunk, or a span that ends when the stream begins, says streamed.
     """
     flag, rules = as_bool(facts.values.get("streaming")), facts.dialect.stream_flag
     if (
@@ -283,9 +293,10 @@ def _streamed(facts: SpanFacts, ttft_claims: Sequence[TtftClaim]) -> bool | None
         return False
     if flag is False and facts.span.scope in rules.false_means_unknown:
         return None
-    if flag is None and any(claim.proves_stream for claim in ttft_claims):
-        return True
-    return flag
+    if flag is not None:
+        return flag
+    is_proven = facts.values.get("ends_early") or any(c.proves_stream for c in ttft_claims)
+    return True if is_proven else None
 
 
 def as_bool(value: Any) -> bool | None:

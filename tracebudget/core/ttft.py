@@ -114,10 +114,8 @@ def claims(facts: SpanFacts) -> tuple[TtftClaim, ...]:
     """All claims of a first token on a span, the dialect's own first."""
     if "ttft" not in facts.values:
         return ()
-    lifted = [Fact(facts.values["ttft"], facts.sources["ttft"])]
-    read = facts.all("ttft") or lifted
     found: dict[str, TtftClaim] = {}
-    for fact in read:
+    for fact in facts.all("ttft"):
         claim = _claim(facts.span, fact)
         if claim is not None:
             found.setdefault(claim.where, claim)

@@ -20,6 +20,12 @@ from tracebudget.core.span import KIND_CLIENT, KIND_INTERNAL, KIND_SERVER, Event
 Attributes = Mapping[str, Any]
 
 
+def test_names_of_the_conventions_remain_where_attributes_are_stripped() -> None:
+    assert recognise(make_span("execute_tool search"))[0] == "tool_call"
+    assert recognise(make_span("invoke_agent planner"))[0] == "agent"
+    assert recognise(make_span("execute_tool"))[0] is None
+
+
 @dataclass(frozen=True)
 class Emitter:
     """What all spans of a dialect have in common, and a span of it for each role."""

@@ -57,9 +57,12 @@ class SpanFacts:
             self._add_lifted()
 
     def all(self, name: str) -> list[Fact]:
-        """The fact from every place that holds it, in the dialect's order."""
+        """The fact from each place that holds it, in the dialect's order; else as it was lifted."""
         read = [(read_value(self.span, c), c) for c in self.present.get(name, ())]
-        return [Fact(value, source) for value, source in read if value is not None]
+        found = [Fact(value, source) for value, source in read if value is not None]
+        if not found and name in self.values:
+            found = [Fact(self.values[name], self.sources[name])]
+        return found
 
     def text(self, name: str) -> str | None:
         """A fact that is a name or an id."""
