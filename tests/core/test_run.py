@@ -244,6 +244,7 @@ def test_the_last_tokens_time_ends_the_call_where_it_is_stated() -> None:
 
 # --- effective end: a stream span closed at the headers -------------------------------------------
 
+
 def test_a_stream_that_its_tracer_did_not_follow_ends_with_the_next_step() -> None:
     """
     call   |-|                     MLflow: its output is the stream object
