@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "templatetags": ("core", "wording"),
     "templatetags.fates": ("models", "queries.receipts"),
     "templatetags.alerts": ("core", "models", "alerts.words", "templatetags.duration"),
-    "templatetags.release": ("core", "models", "answers", "release.words", "templatetags.duration"),
+    "templatetags.release": ("core", "models", "answers", "release", "templatetags.duration"),
     "summary": ("core", "wording", "templatetags.duration"),
     "budget_file": ("core",),
     # use cases, and the shell around them

@@ -18,6 +18,7 @@ PAGES = {
     "budgets": ["shop", "shop"],
     "declared": ["shop", "shop"],
     "findings": ["shop", "shop"],
+    "release": ["shop", "shop"],
     "requests": ["shop"],
     "request": ["shop", TRACE],
     "request_rows": ["shop", TRACE],

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from tracebudget.core.declared import NOTHING_DECLARED, Declared
-from tracebudget.core.gateway import MS, Gateway, Value
+from tracebudget.core.gateway import MS, Gateway, Value, written
 from tracebudget.core.request_facts import Address, RequestFacts, address_in
 from tracebudget.core.span import Span
 
@@ -185,7 +185,7 @@ def _by_calls(
     others = [(value, example) for value, example in told if not is_same(value)]
     evidence: dict[str, Any] = {"calls": calls, "told": len(told), "others": len(others)}
     if others:
-        common = Counter(str(value) for value, _ in others).most_common(OTHERS)
+        common = Counter(written(value) for value, _ in others).most_common(OTHERS)
         evidence["other_values"] = [value for value, _ in common]
         return Verdict(CONTRADICTED, "call_differs", evidence, [e for _, e in others])
     if told:
@@ -204,7 +204,7 @@ def _endpoint(seen: _Seen, declared: str) -> Verdict:
 
     def told(request: _Read, call: Document) -> str | None:
         address = request.facts.address(call["span_id"])
-        return None if address is None else _written(address)
+        return None if address is None else _host_and_port(address)
 
     def is_same(written: str) -> bool:
         host, _, port = written.partition(" ")
@@ -213,7 +213,7 @@ def _endpoint(seen: _Seen, declared: str) -> Verdict:
     return _by_calls(seen, told, is_same=is_same)
 
 
-def _written(address: Address) -> str:
+def _host_and_port(address: Address) -> str:
     host, port = address
     return host if port is None else f"{host} {port}"
 
@@ -275,7 +275,7 @@ def _parallel(seen: _Seen, declared: bool) -> Verdict:
     if in_favour:
         why = "tools_together" if declared else "tools_in_a_row"
         return Verdict(CONFIRMED, why, evidence, in_favour)
-    return Verdict(UNSEEN, "no_several_tools")
+    return Verdict(UNSEEN, "no_several_tools", evidence)
 
 
 def most_at_once(tools: Sequence[Document]) -> int:

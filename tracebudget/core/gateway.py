@@ -16,6 +16,11 @@ MS, SECOND = 1_000_000, 1_000_000_000
 Value = str | int | float | bool
 
 
+def written(value: Value) -> str:
+    """A value as a file of settings writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Gateway:
     """Declared settings; None where nothing is declared."""

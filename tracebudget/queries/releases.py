@@ -18,14 +18,18 @@ from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
 from tracebudget import answers, models
 from tracebudget.core.baseline import Figures, Found, spread
 from tracebudget.core.gate import Kept
+from tracebudget.document import loads
+from tracebudget.packing import decompress
+from tracebudget.queries import samples
 from tracebudget.queries.apps import OF_THEIR_DAY
+from tracebudget.queries.traces import Document
 from tracebudget.series import METRIC_COLUMNS
 
 SAMPLE = 10_000  # requests of a release: as many tell its p95 to half a percent of their ranks
 LATEST = 20_000  # requests of an app, in which its releases are looked for
 COMPLETE = "complete"
 COLUMNS = (
-    *("pk", "day", "state", "started_at", "has_error", "breached", "unjudged"),
+    *("pk", "day", "state", "started_at", "has_error", "breached", "unjudged", "span_count"),
     *METRIC_COLUMNS.values(),
 )
 
@@ -139,6 +143,13 @@ def _findings(app: models.App, taken: Sample) -> list[Found]:
 def open_findings(app: models.App, taken: Sample) -> QuerySet[Any]:
     """Those that nobody has answered. One query for the answers."""
     return taken.of(models.Finding).exclude(answers.answered(answers.standing([app])))
+
+
+def documents(taken: Sample) -> list[Document]:
+    """Analysis objects of the latest requests, as many as are read whole. One query."""
+    rows = samples.bounded(taken.rows[: samples.REQUESTS], spans_of=lambda row: row["span_count"])
+    packed = Sample(rows, 0).of(models.Analysis).values_list("document", flat=True)
+    return [loads(decompress(bytes(document))) for document in packed]
 
 
 def kept(app: models.App, taken: Sample) -> list[Kept]:

@@ -6,7 +6,8 @@ For questions that no summary answers. What is read is bounded by requests and b
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from tracebudget import models
 from tracebudget.core.span import Span
@@ -15,6 +16,8 @@ from tracebudget.packing import decompress, unpack_spans
 from tracebudget.queries.apps import Scope
 from tracebudget.queries.traces import Document
 
+T = TypeVar("T")
+
 REQUESTS = 200  # enough to see a setting at work, read in half a second
 SPANS = 20_000  # of all of them
 
@@ -22,13 +25,18 @@ SPANS = 20_000  # of all of them
 def latest(scope: Scope, *, requests: int = REQUESTS) -> list[models.Trace]:
     """The latest requests of a scope, as many as are read whole. One query."""
     rows = scope.traces().only("pk", "day", "span_count", "started_at").order_by("-started_at")
-    taken: list[models.Trace] = []
+    return bounded(rows[:requests], spans_of=lambda trace: trace.span_count)
+
+
+def bounded(requests: Iterable[T], *, spans_of: Callable[[T], int]) -> list[T]:
+    """The first of them, of which the spans are not too many together; one at least."""
+    taken: list[T] = []
     spans = 0
-    for trace in rows[:requests]:
-        spans += trace.span_count
+    for request in requests:
+        spans += spans_of(request)
         if taken and spans > SPANS:
             break
-        taken.append(trace)
+        taken.append(request)
     return taken
 
 

@@ -93,9 +93,9 @@ def _figure(check: Check, key: str, value: Any) -> str:
 
 
 def change(check: Check) -> str:
-    """By how much, in percent of the baseline's value; "" where nothing was compared."""
+    """By how much, in percent of the baseline's value; "" for nothing."""
     before, now = check.evidence.get("before"), check.evidence.get("now")
-    if check.kind != "metric" or not before or now is None:
+    if check.kind != "metric" or not before or now is None or before == now:
         return ""
     return f"{(now - before) / before:+.1%}".replace("-", "−").replace("%", " %")
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from tracebudget.core.declaration import Observed
-from tracebudget.core.gateway import SETTINGS, Value
+from tracebudget.core.gateway import SETTINGS
 from tracebudget.templatetags.duration import count, duration
 from tracebudget.wording import Text
 
@@ -101,11 +101,6 @@ CONSEQUENCES_OVER: dict[str, Text] = {
 def setting_path(name: str) -> str:
     """A setting as the file names it."""
     return SETTINGS[name].path(name)
-
-
-def setting_value(value: Value) -> str:
-    """A value as the file writes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def observed_words(observed: Observed) -> str:

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from tracebudget import models
-from tracebudget.core.gateway import Gateway
+from tracebudget.core.gateway import Gateway, written
 from tracebudget.store.apps import Mark, gateway_in
 from tracebudget.store.queue import judge_again
 
@@ -74,7 +74,7 @@ def _text(value: Any) -> str | None:
     """As the file writes it."""
     if value is None or value == "":
         return None
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return written(value)
 
 
 def _noted(

@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from tracebudget import answers
 from tracebudget.core.gateway import SETTINGS
 from tracebudget.models import Verdict
-from tracebudget.release import words
+from tracebudget.release import checklist_words, gate_words, words
 from tracebudget.templatetags.duration import UNKNOWN
 
 register = template.Library()
@@ -47,6 +47,27 @@ def declared_what(what: str) -> str:
 @register.filter
 def declared_value(value: str | None) -> str:
     return UNKNOWN if value is None else str(words.MARKS.get(value, value))
+
+
+@register.filter
+def item_text(item: str) -> str:
+    """An item of the release checklist; a name that is none any more stays what it is."""
+    return str(checklist_words.ITEMS.get(item, item))
+
+
+@register.filter
+def item_state(state: str) -> str:
+    return str(checklist_words.STATES[state])
+
+
+register.filter("verdict_words", checklist_words.verdict_words)
+register.filter("place", checklist_words.place)
+register.filter("check_name", gate_words.check_name)
+register.filter("check_outcome", gate_words.check_outcome)
+register.filter("check_words", gate_words.check_words)
+register.filter("check_change", gate_words.change)
+register.filter("grown_words", gate_words.grown_words)
+register.filter("baseline_words", gate_words.baseline_words)
 
 
 @register.filter

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from tracebudget import models, store
 from tracebudget.core.declaration import Example, Observed
+from tracebudget.core.gateway import written
 from tracebudget.queries import traces as trace_queries
 from tracebudget.queries.apps import Scope
 from tracebudget.release import words
@@ -145,7 +146,7 @@ def _line(observed: Observed) -> Line:
     return Line(
         words.setting_path(observed.setting),
         str(words.SETTING_TEXTS[observed.setting]),
-        words.setting_value(observed.declared),
+        written(observed.declared),
         observed.state,
         words.observed_words(observed),
         observed.examples,
