@@ -50,6 +50,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # words
     "wording": ("core", "templatetags.duration"),
     "templatetags": ("core", "wording"),
+    "templatetags.charts": ("templatetags.duration",),
     "templatetags.fates": ("models", "queries.receipts"),
     "templatetags.alerts": ("core", "models", "alerts.words", "templatetags.duration"),
     "templatetags.release": ("core", "models", "answers", "release", "templatetags.duration"),

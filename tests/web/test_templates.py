@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from django.template.loader import get_template
 
+from tracebudget.core.segment import SegmentKind
 from tracebudget.web.waterfall import HATCHED
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -69,6 +71,59 @@ def test_every_colour_that_is_used_is_a_token() -> None:
     text = "".join(path.read_text() for path in STYLES)
     defined = set(re.findall(r"(--[\w-]+):", text))
     assert set(re.findall(r"var\((--[\w-]+)", text)) <= defined
+
+
+@pytest.mark.parametrize("path", [p for p in TEMPLATES if p.parent.name != "apps"], ids=name)
+def test_every_table_has_its_caption(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("<table") == text.count("<caption")
+
+
+# --- contrast, by the formula of WCAG 2.2 ---------------------------------------------------------
+
+WORDS, SHAPES = 4.5, 3.0  # AA, for text of any size and for what is no text
+GROUNDS = ("paper", "card", "band")
+PAIRS = [
+    *((ink, ground, WORDS) for ink in ("ink", "muted", "accent") for ground in GROUNDS),
+    *((ink, "accent-bg", WORDS) for ink in ("ink", "muted")),
+    *((ink, ground, WORDS) for ink in ("over", "ok", "warn") for ground in (f"{ink}-bg", "card")),
+    *((f"on-{name}", name, WORDS) for name in SegmentKind),
+    ("card", "accent", WORDS),
+    *((name, "card", SHAPES) for name in ("prefill", "decode", "tool", "framework", "field")),
+]
+TOLD_APART = 1.3  # of lightness between neighbours in a bar, for eyes without colour
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize(("ink", "ground", "least"), PAIRS)
+def test_contrast_is_enough(theme: int, ink: str, ground: str, least: float) -> None:
+    assert contrast(TOKENS[ink][theme], TOKENS[ground][theme]) >= least
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_segments_differ_in_lightness_too(theme: int) -> None:
+    colours = [TOKENS[name][theme] for name in ("prefill", "decode", "tool")]
+    assert all(contrast(a, b) >= TOLD_APART for a, b in pairwise(colours))
+
+
+TOKENS = {
+    match[1]: (match[2], match[3])
+    for match in re.finditer(
+        r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)",
+        (ROOT / "static" / "css" / "tokens.css").read_text(),
+    )
+}
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_every_hatched_part_has_its_pattern() -> None:
