@@ -17,11 +17,12 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
-from tracebudget.core.dialects import CONTENT_FACTS, common, recognise
+from tracebudget.core.dialects import CONTENT_FACTS, REMEMBERED, common, recognise
 from tracebudget.core.dialects.facts import (
     ANSWER,
     LIFTED,
     PROMPT,
+    Present,
     SpanFacts,
     is_redacted,
     parsed,
@@ -36,6 +37,7 @@ Fingerprint = Callable[[bytes], str]
 
 MODEL, TOOL = "model_call", "tool_call"  # roles whose content matters
 SPEAKS_FOR = {"stream_log": MODEL, "copy": MODEL}  # records that carry a call's answer
+NUMBERS = (bool, int, float)
 TRUTH_ONLY = frozenset({"error"})  # free text of which only the presence is a fact
 
 MESSAGE_LISTS = ("messages", "contents", "input", "chat_history", "prompt")
@@ -61,6 +63,10 @@ MAX_MESSAGES = 256  # of a prompt whose prefixes are kept; more are covered by t
 INDEX = re.compile(r"^(\d+)\.(.*)$")
 DECODER = json.JSONDecoder()
 canonical = json.JSONEncoder(sort_keys=True, default=str).encode
+
+
+HiddenPlaces = tuple[tuple[str, tuple[Candidate, ...]], ...]
+_remembered: dict[int, tuple[Present, HiddenPlaces]] = {}
 
 
 class ToolRequest:
@@ -146,9 +152,7 @@ class Content:
         """A JSON text ends in the middle: an emitter or an SDK keeps so many characters."""
         if self.lifted is not None:
             return bool(self.lifted.get("is_cut"))
-        places = [*self.facts.present.get(PROMPT, ()), *self.facts.present.get(ANSWER, ())]
-        texts = (self.facts.span.attributes[p.key] for p in places if p.source == "attr")
-        return any(_ends_in_the_middle(text) for text in texts)
+        return _is_cut(self.facts)
 
     @cached_property
     def complaint(self) -> str | None:
@@ -179,22 +183,35 @@ def lift(span: Span, digest: Fingerprint) -> dict[str, Any]:
     if role is None or dialect is None:
         return {}
     facts = SpanFacts(_without_lifted(span), dialect, present)
-    content = Content(facts, SPEAKS_FOR.get(role, role), digest=digest)
     lifted: dict[str, Any] = {"facts": hidden} if (hidden := _hidden_facts(facts)) else {}
-    if content.prompt is not None:
-        lifted["prompt"] = list(content.prompt)
-    if content.tool_requests is not None:
-        lifted["tool_requests"] = [
-            [r.name, r.call_id, r.parsed, r.arguments] for r in content.tool_requests
-        ]
-    if content.arguments is not None:
-        lifted["arguments"] = list(content.arguments)
-    if content.result is not None:
-        lifted["result"] = list(content.result)
-    if content.complaint is not None:
-        lifted["complaint"] = content.complaint
-    if content.is_cut:
+    role = SPEAKS_FOR.get(role, role)
+    if role == MODEL:
+        lifted |= _said_to_and_by_model(facts, digest)
+    elif role == TOOL:
+        lifted |= _said_to_and_by_tool(facts, digest)
+    if _is_cut(facts):
         lifted["is_cut"] = True
+    return lifted
+
+
+def _said_to_and_by_model(facts: SpanFacts, digest: Fingerprint) -> dict[str, Any]:
+    """Not by `Content`, whose cached properties take a lock each: the door does this for all."""
+    lifted: dict[str, Any] = {}
+    if (prompt := _prompt(facts, digest)) is not None:
+        lifted["prompt"] = list(prompt)
+    if (requests := _tool_requests(facts, digest)) is not None:
+        lifted["tool_requests"] = [[r.name, r.call_id, r.parsed, r.arguments] for r in requests]
+    return lifted
+
+
+def _said_to_and_by_tool(facts: SpanFacts, digest: Fingerprint) -> dict[str, Any]:
+    lifted: dict[str, Any] = {}
+    if (arguments := _arguments(facts, digest)) is not None:
+        lifted["arguments"] = list(arguments)
+    if (result := _result(facts)) is not None:
+        lifted["result"] = list(result)
+    if (complaint := _complaint(facts)) is not None:
+        lifted["complaint"] = complaint
     return lifted
 
 
@@ -209,18 +226,34 @@ def _without_lifted(span: Span) -> Span:
 def _hidden_facts(facts: SpanFacts) -> dict[str, list[Any]]:
     """Facts that stand in content: short values only, longer text is content whatever its key."""
     found = {}
-    for name, candidates in facts.present.items():
-        hidden = [c for c in candidates if _is_hidden(name, c)]
-        read = ((read_value(facts.span, c), c) for c in hidden)
-        value, source = next((pair for pair in read if pair[0] is not None), (None, None))
-        if source is None:
-            continue
-        value = True if source.key in TRUTH_ONLY else value
-        if isinstance(value, bool | int | float) or (
-            isinstance(value, str) and len(value) <= MAX_FACT_CHARS
-        ):
-            found[name] = [value, source.key]
+    for name, places in _hidden_places(facts.present):
+        for place in places:
+            value = read_value(facts.span, place)
+            if value is not None:
+                value = True if place.key in TRUTH_ONLY else value
+                if isinstance(value, NUMBERS) or (
+                    type(value) is str and len(value) <= MAX_FACT_CHARS
+                ):
+                    found[name] = [value, place.key]
+                break
     return found
+
+
+def _hidden_places(present: Present) -> HiddenPlaces:
+    """Worked out once for all spans of a shape, which share `present`. It is kept beside the
+    answer, so that its id stays its own.
+    """
+    known = _remembered.get(id(present))
+    if known is None:
+        if len(_remembered) >= REMEMBERED:
+            _remembered.clear()
+        places = tuple(
+            (name, hidden)
+            for name, candidates in present.items()
+            if (hidden := tuple(place for place in candidates if _is_hidden(name, place)))
+        )
+        known = _remembered[id(present)] = (present, places)
+    return known[1]
 
 
 def _is_hidden(fact: str, place: Candidate) -> bool:
@@ -228,6 +261,15 @@ def _is_hidden(fact: str, place: Candidate) -> bool:
     if fact in CONTENT_FACTS or fact in (PROMPT, ANSWER):
         return False
     return place.source in ("json", "literal") or common.is_content(place.key)
+
+
+def _is_cut(facts: SpanFacts) -> bool:
+    attributes = facts.span.attributes
+    for fact in (PROMPT, ANSWER):
+        for place in facts.present.get(fact, ()):
+            if place.source == "attr" and _ends_in_the_middle(attributes[place.key]):
+                return True
+    return False
 
 
 def _ends_in_the_middle(text: Any) -> bool:
