@@ -49,7 +49,7 @@ class Node:
     reading: Reading = PLAIN
     step: Step | None = None
     absorbed: Node | None = None  # this span describes the same call as that one
-    ttft: Ttft = field(default_factory=lambda: NO_TTFT)
+    ttft: Ttft = NO_TTFT
     server: Node | None = None  # the inference server's view of this call
     attempt: int = 0
     background: bool = False
@@ -131,9 +131,10 @@ def _list_nodes(tree: Tree) -> None:
     while stack:
         node = stack.pop()
         tree.nodes.append(node)
-        if node.children:
-            node.children.sort(key=Node.order)
-            stack.extend(reversed(node.children))
+        children = node.children
+        if children:
+            children.sort(key=Node.order)
+            stack += children[::-1]
 
 
 def ancestors(node: Node) -> Iterable[Node]:
@@ -181,15 +182,12 @@ def _once(notes: Sequence[Note]) -> list[Note]:
 
 def _link(nodes: list[Node], notes: list[Note]) -> tuple[list[Node], list[Node]]:
     """Hang every node below its parent. Returns the orphans and the nodes that name no parent."""
-    by_id: dict[str, list[Node]] = defaultdict(list)
-    for node in nodes:
-        by_id[node.id].append(node)
+    _find_parents(nodes)
     orphans, tops = [], []
     for node in nodes:
-        parent = _parent_of(node, by_id)
-        if parent is not None:
-            node.parent = parent
-        elif node.span.parent_id and node.span.parent_id != node.id:
+        if node.parent is not None:
+            continue
+        if node.span.parent_id and node.span.parent_id != node.id:
             orphans.append(node)
         else:
             tops.append(node)
@@ -202,15 +200,27 @@ def _link(nodes: list[Node], notes: list[Note]) -> tuple[list[Node], list[Node]]
     return orphans, tops
 
 
-def _parent_of(node: Node, by_id: dict[str, list[Node]]) -> Node | None:
+def _find_parents(nodes: list[Node]) -> None:
+    """Tell every node the span that its parent id means."""
+    only = {node.span.span_id: node for node in nodes}
+    if len(only) == len(nodes):  # no two spans share an id
+        for node in nodes:
+            parent = only.get(node.span.parent_id)
+            node.parent = parent if parent is not node else None
+        return
+    by_id: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        by_id[node.id].append(node)
+    for node in nodes:
+        node.parent = _half_named(node, by_id)
+
+
+def _half_named(node: Node, by_id: dict[str, list[Node]]) -> Node | None:
     """The span that a parent id means. Client and server halves may share an id: the server half
     hangs below the client half, and their children below the half of their own service, the
     server's first.
     """
-    named = by_id.get(node.span.parent_id, [])
-    if len(named) <= 1 and len(by_id[node.id]) == 1:
-        return named[0] if named and named[0] is not node else None
-    halves = by_id[node.id]
+    named, halves = by_id.get(node.span.parent_id, []), by_id[node.id]
     if len(halves) > 1 and node.span.kind in {KIND_SERVER, KIND_CONSUMER}:
         client = next(
             (half for half in halves if half.span.kind not in {KIND_SERVER, KIND_CONSUMER}), None
@@ -231,9 +241,8 @@ def _cut_cycles(nodes: list[Node], orphans: list[Node], notes: list[Note]) -> No
     """
     settled: set[Node] = set()
     for node in nodes:
-        if node.parent is None or node.parent in settled:  # parents mostly come first
-            settled.add(node)
-            continue
+        if node.parent is None or node.parent.start < node.start:
+            continue  # in a ring, not every parent can be the earlier one
         trail: list[Node] = []
         on_trail: set[Node] = set()
         at: Node | None = node
@@ -333,8 +342,21 @@ def _synthetic(nodes: Sequence[Node], span_id: str) -> Node:
 
 
 def _mend_times(tree: Tree) -> None:
+    """Say what is wrong with the times, and mend what can be."""
+    if any(node.end < node.start or node.is_placeholder for node in tree.nodes):
+        _mend_ends(tree)
+    early = [
+        node.id
+        for node in tree.nodes
+        if 0 < node.span.start_ns < YEAR_2000_NS and not node.is_placeholder
+    ]
+    if early:
+        tree.notes.append(Note("suspect_unit", tuple(sorted(early)), {"start_ns": tree.root.start}))
+
+
+def _mend_ends(tree: Tree) -> None:
     """Ends before starts become zero lengths; an end that was never written is the last
-    descendant's.
+    descendant's; a placeholder lasts as long as its children.
     """
     last: dict[Node, int] = {}  # the latest end at or below a node
     for node in reversed(tree.nodes):
@@ -353,13 +375,6 @@ def _mend_times(tree: Tree) -> None:
             )
             node.end = node.start
         last[node] = below if below > node.end else node.end
-    early = [
-        node.id
-        for node in tree.nodes
-        if not node.is_placeholder and 0 < node.span.start_ns < YEAR_2000_NS
-    ]
-    if early:
-        tree.notes.append(Note("suspect_unit", tuple(sorted(early)), {"start_ns": tree.root.start}))
 
 
 # --- clocks of different hosts ------------------------------------------------------------------
