@@ -28,5 +28,9 @@ def keyed_digest(key: bytes, project_id: int) -> Digest:
 
 
 def pseudonym(value: Any, digest: Digest) -> str:
-    """Stable in its project, so that requests still join to sessions."""
-    return f"{PSEUDONYM}{digest(value.encode() if isinstance(value, str) else orjson.dumps(value))}"
+    """Stable in its project, so that requests still join to sessions.
+
+    Pages show pseudonyms, and no digests: a value has a digest of its own beside its pseudonym.
+    """
+    data = value.encode() if isinstance(value, str) else orjson.dumps(value)
+    return f"{PSEUDONYM}{digest(PSEUDONYM.encode() + data)}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ingest.privacy.masks import JWT, MAIL, VENDOR_KEY
+from ingest.privacy.masks import MASKS
 from tracebudget.core.dialects import FACT_KEYS, common
 from tracebudget.core.span import Attributes
 
@@ -21,30 +20,21 @@ NOTHING = (None, "")  # tells nothing, and its digest would join what has nothin
 
 MAX_FACT_CHARS = 200  # names and ids are shorter, longer text is content
 MAX_FACT_ITEMS = 32
-HARMLESS_CHARS = 12  # no secret, and no mail address that anybody has, is as short
 NUMBERS = (int, float, bool, type(None))
 
 MAX_REMEMBERED = 8192  # verdicts kept: keys come from programs, but hostile ones have no end
 
-
-KEY_OR_JWT = re.compile(f"{VENDOR_KEY.pattern.pattern}|{JWT.pattern.pattern}")
+# The others want context, and find numbers: ids are full of them.
+GIVING_AWAY = tuple(mask for mask in MASKS if mask.name in ("secret", "mail"))
 
 
 def is_fact(value: Any) -> bool:
     """A number, a flag, a short text, or a short list of these, without a secret in it."""
     if type(value) is str:
-        if len(value) <= HARMLESS_CHARS:
-            return True
-        return len(value) <= MAX_FACT_CHARS and not gives_away(value)
+        return len(value) <= MAX_FACT_CHARS and GOOD_FACTS[value]
     if type(value) is list:
         return len(value) <= MAX_FACT_ITEMS and all(map(is_fact, value))
     return type(value) in NUMBERS
-
-
-def gives_away(text: str) -> bool:
-    """Only what needs no context: facts are many, and short."""
-    has_mail = "@" in text and MAIL.pattern.search(text)
-    return bool(has_mail or KEY_OR_JWT.search(text))
 
 
 def only_facts(lifted: dict[str, Any]) -> dict[str, Any]:
@@ -76,6 +66,14 @@ class Verdicts(dict[str, T]):
             self.clear()
         verdict = self[text] = self.judge(text)
         return verdict
+
+
+def gives_nobody_away(text: str) -> bool:
+    lowered = text.lower()
+    return not any(mask.hint(lowered) and mask.replace(text) != text for mask in GIVING_AWAY)
+
+
+GOOD_FACTS = Verdicts(gives_nobody_away)
 
 
 class Once:
