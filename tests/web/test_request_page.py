@@ -66,6 +66,14 @@ def test_worked_example_shows_the_numbers_of_the_contract(
     assert "2 turns · 2 model calls · 2 tool calls" in said
 
 
+def test_every_first_token_says_where_it_was_read(page: Client, project: models.Project) -> None:
+    arrive(project, worked_example())
+    said = text(opened(page, worked_example()))
+    origin = "gen_ai.response.time_to_first_chunk"
+    assert f"TTFT 58 ms measured ({origin})" in said  # of the row
+    assert f"58 ms measured {origin}" in said  # of the table
+
+
 def test_waterfall_is_rows_of_html_and_svg(page: Client, project: models.Project) -> None:
     arrive(project, worked_example())
     html = opened(page, worked_example()).content.decode()

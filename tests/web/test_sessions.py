@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import orjson
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -65,6 +66,18 @@ def test_page_tells_the_first_tokens_with_their_source(
     assert "1.38 s of work in a talk of 1 min 3 s" in said
     assert "58 ms measured" in said
     assert "1 min" in said
+
+
+def test_inferred_first_tokens_are_told_apart_and_not_drawn(
+    page: Client, traces: list[models.Trace]
+) -> None:
+    models.ModelCall.objects.filter(ttft_ns=58_000_000).update(ttft_source="inferred")
+    content = page.get(PAGE).content.decode()
+    assert "58 ms inferred" in content
+    figure = orjson.loads(
+        content.partition('id="calls-figure"')[2].partition(">")[2].partition("<")[0]
+    )
+    assert set(figure["data"][0]["y"]) == {None, 62.0}
 
 
 def test_neighbours_are_of_the_same_session(traces: list[models.Trace]) -> None:

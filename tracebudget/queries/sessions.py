@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 from django.db.models import Q, QuerySet
 
 from tracebudget import models
 from tracebudget.core.axis import Axis, Fold
 from tracebudget.core.segment import IDLE_NS
+
+Call = Mapping[str, Any]  # as a model call of the analysis object, without what narrow rows lack
+CALL_FIELDS = (
+    "turn", "model", "streamed", "is_error", "ttft_ns", "ttft_source", "input_tokens",
+    "cached_input_tokens", "output_tokens",
+)  # fmt: skip
 
 SESSION_ROWS = 100  # requests of one page: longer talks are read in pieces
 
@@ -27,16 +34,16 @@ class Talk:
     number: int
     start_ns: int
     pause_ns: int | None
-    calls: list[models.ModelCall]
+    calls: list[Call]
 
     @property
     def end_ns(self) -> int:
         return self.start_ns + (self.trace.end_to_end_ns or 0)
 
     @property
-    def first_call(self) -> models.ModelCall | None:
+    def first_call(self) -> Call | None:
         """The call whose first token the user waited for."""
-        return next((call for call in self.calls if not call.is_error), None)
+        return next((call for call in self.calls if not call["is_error"]), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +112,13 @@ def _since(first: models.Trace, trace: models.Trace) -> int:
     return (trace.started_at - first.started_at) // timedelta(microseconds=1) * 1_000
 
 
-def _calls(rows: Sequence[models.Trace]) -> dict[int, list[models.ModelCall]]:
+def _calls(rows: Sequence[models.Trace]) -> dict[int, list[Call]]:
     """The model calls of each request that belong to a turn, in order."""
-    calls: defaultdict[int, list[models.ModelCall]] = defaultdict(list)
+    calls: defaultdict[int, list[Call]] = defaultdict(list)
     mine = Q(day__in={row.day for row in rows}, trace__in=[row.pk for row in rows])
-    for call in models.ModelCall.objects.filter(mine, turn__isnull=False).order_by("position"):
-        calls[call.trace_id].append(call)
+    found = models.ModelCall.objects.filter(mine, turn__isnull=False).order_by("position")
+    for call in found.values("trace_id", *CALL_FIELDS):
+        calls[call["trace_id"]].append({**call, "span_id": ""})
     return calls
 
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from django.utils.translation import gettext
 
-from tracebudget import models
 from tracebudget.queries.apps import Bucket
 from tracebudget.queries.rollups import Percentiles
+from tracebudget.queries.sessions import Call
 from tracebudget.series import OBSERVED
 from tracebudget.templatetags.duration import duration
 from tracebudget.web.waterfall import percent
@@ -151,9 +151,9 @@ def percentiles_figure(trend: Sequence[Bucket], limit_ns: int | None) -> Figure:
     return {"data": lines, "layout": chart}
 
 
-def calls_figure(labels: Sequence[str], calls: Sequence[models.ModelCall]) -> Figure:
+def calls_figure(labels: Sequence[str], calls: Sequence[Call]) -> Figure:
     """TTFT of each call of a session as bars, and above them its prompt as a line."""
-    ttfts = [call.ttft_ns if call.ttft_source in OBSERVED else None for call in calls]
+    ttfts = [call["ttft_ns"] if call["ttft_source"] in OBSERVED else None for call in calls]
     unit = _unit(max((ns or 0 for ns in ttfts), default=0))
     bars = {
         "type": "bar",
@@ -169,7 +169,7 @@ def calls_figure(labels: Sequence[str], calls: Sequence[models.ModelCall]) -> Fi
         "mode": "lines+markers",
         "name": gettext("input tokens"),
         "x": list(labels),
-        "y": [call.input_tokens for call in calls],
+        "y": [call["input_tokens"] for call in calls],
         "yaxis": "y2",
         "hovertemplate": "%{y:,}",
         "line": {"color": "var(--tool)", "width": 2, "dash": "dot"},

@@ -9,14 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from tracebudget import models
 from tracebudget.core.axis import Axis
-from tracebudget.queries.sessions import SESSION_ROWS, Session, Talk, find_session
+from tracebudget.queries.sessions import SESSION_ROWS, Call, Session, Talk, find_session
 from tracebudget.web.access import project_for
 from tracebudget.web.figures import Share, calls_figure, of_columns, shares
 from tracebudget.web.paging import row_number
 from tracebudget.web.waterfall import Bar, DrawnFold, Tick, drawn_fold, drawn_tick, percent
 
+NARROW = {"ttft_intervals": {}}  # rows of many calls do not tell how sure an inference is
 CALLS_SHOWN = 300  # of the table below the chart, which has them all
 
 
@@ -46,7 +46,7 @@ class SessionPage:
         return [drawn_tick(ns, self.axis.at(ns)) for ns in self.axis.ticks()]
 
     @property
-    def calls(self) -> list[tuple[Talk, models.ModelCall]]:
+    def calls(self) -> list[tuple[Talk, Call]]:
         return [(talk, call) for talk in self.session.talks for call in talk.calls]
 
     @property
@@ -59,7 +59,7 @@ class SessionPage:
         return behind if behind < self.session.total else None
 
     @property
-    def ends(self) -> tuple[models.ModelCall, models.ModelCall] | None:
+    def ends(self) -> tuple[Call, Call] | None:
         """The first calls of the first and of the last request that have one, to compare."""
         firsts = [t.first_call for t in self.session.talks if t.first_call is not None]
         return (firsts[0], firsts[-1]) if len(firsts) > 1 else None
@@ -86,6 +86,7 @@ def session_page(request: HttpRequest, project: str) -> HttpResponse:
     page = SessionPage(session)
     context = {
         "project": mine,
+        "document": NARROW,
         "session": session,
         "page": page,
         "calls": page.calls[:CALLS_SHOWN],
@@ -94,11 +95,11 @@ def session_page(request: HttpRequest, project: str) -> HttpResponse:
     return render(request, "sessions/detail.html", context)
 
 
-def _labels(calls: Sequence[tuple[Talk, models.ModelCall]]) -> list[str]:
+def _labels(calls: Sequence[tuple[Talk, Call]]) -> list[str]:
     """Request and turn; a second call of a turn gets a mark behind it, to stand apart."""
     labels: list[str] = []
     for talk, call in calls:
-        label = f"{talk.number}.{call.turn}"
+        label = f"{talk.number}.{call['turn']}"
         while label in labels[-len(talk.calls) :]:
             label += "′"
         labels.append(label)
