@@ -48,7 +48,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "templatetags.duration",
     ),
     # words
-    "wording": ("core", "templatetags.duration"),
+    "finding_words": (),
+    "wording": ("core", "finding_words", "templatetags.duration"),
     "templatetags": ("core", "wording"),
     "templatetags.charts": ("templatetags.duration",),
     "templatetags.fates": ("models", "queries.receipts"),
@@ -58,12 +59,15 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "budget_file": ("core",),
     # use cases, and the shell around them
     "pipeline": ("store", "conclusions", "core", "metrics"),
-    "release": ("models", "core", "store", "queries", "series", "wording", "templatetags.duration"),
+    "release": (
+        "models", "core", "store", "queries", "series", "finding_words", "wording",
+        "templatetags.duration",
+    ),
     "learning": ("store", "core"),
     "tasks": ("pipeline", "learning", "store", "partition", "alerts.dispatch", "alerts.watch"),
     "alerts": (
-        "models", "core", "wording", "templatetags.duration", "packing", "keys", "partition",
-        "metrics", "answers",
+        "models", "core", "finding_words", "wording", "templatetags.duration", "packing", "keys",
+        "partition", "metrics", "answers",
     ),
     "runtime": ("models", "keys", "partition", "sign_in", "celery"),
     # made-up traffic
@@ -74,8 +78,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # edges
     "ingest": ("core.span", "core.dialects", "core.content", "store", "models", "keys", "metrics"),
     "web": (
-        "queries", "series", "store", "core", "wording", "templatetags", "alerts.channel",
-        "alerts.rule", "alerts.telling", "alerts.words", "models", "keys", "sign_in",
+        "queries", "series", "store", "core", "finding_words", "wording", "templatetags",
+        "alerts.channel", "alerts.rule", "alerts.telling", "alerts.words", "models", "keys", "sign_in",
         "runtime.packages", "answers", "release", "budget_file",
     ),
     "management": (

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import START_NS
 from tests.web.traces import MS, Recorder, nested_agents, serial_tools, worked_example
 from tracebudget import wording
 from tracebudget.core import analysis
@@ -17,6 +18,7 @@ from tracebudget.core.finding import DETECTORS, STEPS
 from tracebudget.core.segment import PARTS, SegmentKind
 from tracebudget.core.step import StepKind
 from tracebudget.core.ttft import TtftSource
+from tracebudget.finding_words import ALL, FINDINGS, QUALITY
 
 CORE = Path(analysis.__file__).parent
 SOURCE = "\n".join(path.read_text() for path in CORE.rglob("*.py"))
@@ -29,12 +31,12 @@ def codes(pattern: str, source: str = SOURCE) -> set[str]:
 
 
 def test_every_detector_has_words() -> None:
-    assert set(DETECTORS) <= set(wording.FINDINGS)
+    assert set(DETECTORS) <= set(FINDINGS)
 
 
 def test_every_note_has_words() -> None:
     refused = codes(r'return "(ttft_\w+)"', (CORE / "ttft.py").read_text())
-    assert codes(r'Note\(\s*"(\w+)"') | refused == set(wording.QUALITY)
+    assert codes(r'Note\(\s*"(\w+)"') | refused == set(QUALITY)
 
 
 def test_every_reason_for_not_knowing_has_words() -> None:
@@ -51,11 +53,13 @@ def test_every_other_code_has_words() -> None:
     assert codes(r'return "\w+", "(\w+)"') <= set(wording.STATE_REASONS)
 
 
-@pytest.mark.parametrize("code", sorted(wording.ALL))
+@pytest.mark.parametrize("code", sorted(ALL))
 def test_a_finding_can_be_said_without_its_evidence(code: str) -> None:
     said = wording.explain({"code": code, "evidence": {}})
     assert said.title
     assert said.text
+    assert said.cause
+    assert said.check
     assert said.remedy
     assert "{" not in said.text
 
@@ -77,6 +81,11 @@ def test_the_richest_form_that_the_evidence_allows_is_said() -> None:
 def test_evidence_that_the_text_leaves_out_is_listed() -> None:
     said = wording.explain({"code": "rehung_step", "evidence": {"from": "aa", "count": 3}})
     assert said.figures == (("from", "aa"), ("spans", "3"))
+
+
+def test_a_moment_is_said_as_one() -> None:
+    said = wording.explain({"code": "unfinished_span", "evidence": {"assumed_end_ns": START_NS}})
+    assert said.figures == (("assumed end", "2026-01-01T00:00:00.000000000Z"),)
 
 
 def test_text_from_outside_is_no_format() -> None:

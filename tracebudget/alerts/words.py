@@ -12,8 +12,9 @@ from django.utils.translation import gettext_lazy as _
 
 from tracebudget import models
 from tracebudget.core.alerting import Change, Rule
+from tracebudget.finding_words import Text
 from tracebudget.templatetags.duration import amount, count, duration, percent, share_of
-from tracebudget.wording import SEGMENTS, Sentence, Text, explain, metric_name
+from tracebudget.wording import SEGMENTS, Sentence, explain, metric_name
 
 Facts = Mapping[str, Any]
 

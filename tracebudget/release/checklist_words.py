@@ -8,8 +8,8 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from tracebudget.core.checklist import Verdict
+from tracebudget.finding_words import Text
 from tracebudget.templatetags.duration import count, percent
-from tracebudget.wording import Text
 
 STATES: dict[str, Text] = {
     "done": _("done"),

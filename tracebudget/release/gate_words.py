@@ -10,8 +10,9 @@ from django.utils.translation import gettext_lazy as _
 from tracebudget import models
 from tracebudget.core.baseline import figures_in
 from tracebudget.core.gate import Check, MoreOften
+from tracebudget.finding_words import Text
 from tracebudget.templatetags.duration import amount, count, duration, percent
-from tracebudget.wording import Text, finding_title, metric_name
+from tracebudget.wording import finding_title, metric_name
 
 OUTCOMES: dict[str, Text] = {
     "better": _("better"),

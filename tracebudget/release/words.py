@@ -9,8 +9,8 @@ from django.utils.translation import gettext_lazy as _
 
 from tracebudget.core.declaration import Observed
 from tracebudget.core.gateway import SETTINGS
+from tracebudget.finding_words import Text
 from tracebudget.templatetags.duration import count, duration
-from tracebudget.wording import Text
 
 # --- declared settings ----------------------------------------------------------------------------
 

@@ -17,13 +17,13 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST, require_safe
 
 from tracebudget import answers
+from tracebudget.finding_words import ALL
 from tracebudget.models import Verdict
 from tracebudget.queries import findings as finding_queries
 from tracebudget.queries import traces as trace_queries
 from tracebudget.release.words import VERDICTS
 from tracebudget.web.access import app_for, project_for
 from tracebudget.web.forms import MAX_TEXT, ScopeForm
-from tracebudget.wording import ALL
 
 MAX_NOTE = 2_000
 MAX_HISTORY = 100
