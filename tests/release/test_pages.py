@@ -55,6 +55,8 @@ def text_of(page: Client, address: str) -> str:
     answer = page.get(address)
     assert answer.status_code == 200
     html = answer.content.decode()
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
     assert "{" not in re.sub(r"<(script|style|textarea).*?</\1>", "", html, flags=re.DOTALL)
     return html
 
@@ -148,7 +150,7 @@ def test_an_answer_moves_the_finding(member: Client, shop: models.App) -> None:
     arrive(shop.project, serial_tools())
     subject = models.Finding.objects.get(code="serial_tools").subject
     sent = member.post(f"{FINDINGS}answer/", answer(subject=subject))
-    assert sent.headers["Location"] == f"{FINDINGS}?range=all#serial_tools"
+    assert sent.headers["Location"] == f"{FINDINGS}?range=all#answered"
     html = text_of(member, f"{FINDINGS}?range=all")
     assert html.index('id="answered"') < html.index("as agreed")
 

@@ -67,7 +67,6 @@ register.filter("check_outcome", gate_words.check_outcome)
 register.filter("check_words", gate_words.check_words)
 register.filter("check_change", gate_words.change)
 register.filter("grown_words", gate_words.grown_words)
-register.filter("baseline_words", gate_words.baseline_words)
 
 
 @register.filter

@@ -11,7 +11,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.text import slugify
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST, require_safe
@@ -95,5 +94,5 @@ def answer(request: HttpRequest, project: str, app: str) -> HttpResponse:
     else:
         said = [str(error) for errors in form.errors.values() for error in errors]
         messages.error(request, " ".join([gettext("Nothing was saved."), *said]))
-    place = slugify(request.POST.get("code", ""))
+    place = "open" if request.POST.get("verdict") == Verdict.OPEN else "answered"
     return redirect(f"{reverse('findings', args=[mine.slug, its.slug])}?range=all#{place}")

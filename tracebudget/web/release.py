@@ -20,7 +20,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from tracebudget import models
 from tracebudget.core.checklist import ITEMS, State
-from tracebudget.core.gate import worst_first
+from tracebudget.core.gate import Check, Outcome, worst_first
 from tracebudget.queries import releases
 from tracebudget.queries import traces as trace_queries
 from tracebudget.queries.releases import Release, Sample, SeenRelease
@@ -33,6 +33,7 @@ from tracebudget.web.forms import MAX_TEXT
 
 MAX_NOTE = 2_000
 MAX_HISTORY = 100
+NOTHING_TOLD = frozenset({Outcome.SAME, Outcome.NEW})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +111,19 @@ def release_page(request: HttpRequest, project: str, app: str) -> HttpResponse:
         "app": its,
         "look": look,
         "counts": {state: look.count(state) for state in State},
-        "checks": worst_first(look.judged.checks) if look.judged is not None else [],
+        **_checks(look.judged),
         "names": trace_queries.names(mine, its),
         "is_owner": is_owner(request.user, mine),
         "ticks": checklist.history(its)[:MAX_HISTORY],
     }
     return render(request, "release/page.html", context)
+
+
+def _checks(judged: Judged | None) -> dict[str, list[Check]]:
+    """What tells something of the release, and what is as it was."""
+    checks = [] if judged is None else worst_first(judged.checks)
+    telling = [c for c in checks if c.kind == "budget" or c.outcome not in NOTHING_TOLD]
+    return {"telling": telling, "others": [check for check in checks if check not in telling]}
 
 
 @require_safe
