@@ -13,16 +13,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
-from tracebudget.core.dialects import CONTENT_FACTS, REMEMBERED, common, recognise
+from tracebudget.core.dialects import recognise
 from tracebudget.core.dialects.facts import (
-    ANSWER,
     LIFTED,
-    PROMPT,
-    Present,
     SpanFacts,
     is_redacted,
     parsed,
@@ -31,6 +27,7 @@ from tracebudget.core.dialects.facts import (
     unquoted,
 )
 from tracebudget.core.dialects.table import Candidate
+from tracebudget.core.record import lazy
 from tracebudget.core.span import Span
 
 Fingerprint = Callable[[bytes], str]
@@ -63,10 +60,6 @@ MAX_MESSAGES = 256  # of a prompt whose prefixes are kept; more are covered by t
 INDEX = re.compile(r"^(\d+)\.(.*)$")
 DECODER = json.JSONDecoder()
 canonical = json.JSONEncoder(sort_keys=True, default=str).encode
-
-
-HiddenPlaces = tuple[tuple[str, tuple[Candidate, ...]], ...]
-_remembered: dict[int, tuple[Present, HiddenPlaces]] = {}
 
 
 class ToolRequest:
@@ -109,7 +102,7 @@ class Content:
         self.lifted: dict[str, Any] | None = lifted if type(lifted) is dict else None
         self.lender: Content | None = None  # of another span that describes the same call
 
-    @cached_property
+    @lazy
     def prompt(self) -> tuple[str, ...] | None:
         """Fingerprints of the first message, the first two, ... the whole prompt."""
         if self.lifted is not None:
@@ -119,7 +112,7 @@ class Content:
             own = _prompt(self.facts, self.digest) if self.role == MODEL else None
         return self.lender.prompt if own is None and self.lender is not None else own
 
-    @cached_property
+    @lazy
     def tool_requests(self) -> tuple[ToolRequest, ...] | None:
         """What a model's answer asked for; () for an answer that asked for nothing."""
         if self.lifted is not None:
@@ -129,7 +122,7 @@ class Content:
             own = _tool_requests(self.facts, self.digest) if self.role == MODEL else None
         return self.lender.tool_requests if own is None and self.lender is not None else own
 
-    @cached_property
+    @lazy
     def arguments(self) -> tuple[str, bool | None] | None:
         """Of a tool call: the arguments' fingerprint, and whether they were JSON (None: text)."""
         if self.lifted is not None:
@@ -139,7 +132,7 @@ class Content:
             own = _arguments(self.facts, self.digest) if self.role == TOOL else None
         return self.lender.arguments if own is None and self.lender is not None else own
 
-    @cached_property
+    @lazy
     def result(self) -> tuple[int, bool] | None:
         """Of a tool call: the result's length, and whether it reports an error."""
         if self.lifted is not None:
@@ -154,7 +147,7 @@ class Content:
             return bool(self.lifted.get("is_cut"))
         return _is_cut(self.facts)
 
-    @cached_property
+    @lazy
     def complaint(self) -> str | None:
         """Of a tool call that failed: what its error text blames, TIMEOUT, ARGUMENTS or OTHER; None
         where it has no such text.
@@ -195,7 +188,7 @@ def lift(span: Span, digest: Fingerprint) -> dict[str, Any]:
 
 
 def _said_to_and_by_model(facts: SpanFacts, digest: Fingerprint) -> dict[str, Any]:
-    """Not by `Content`, whose cached properties take a lock each: the door does this for all."""
+    """Not by `Content`: the door asks each question once."""
     lifted: dict[str, Any] = {}
     if (prompt := _prompt(facts, digest)) is not None:
         lifted["prompt"] = list(prompt)
@@ -226,7 +219,7 @@ def _without_lifted(span: Span) -> Span:
 def _hidden_facts(facts: SpanFacts) -> dict[str, list[Any]]:
     """Facts that stand in content: short values only, longer text is content whatever its key."""
     found = {}
-    for name, places in _hidden_places(facts.present):
+    for name, places in facts.present.hidden.items():
         for place in places:
             value = read_value(facts.span, place)
             if value is not None:
@@ -239,37 +232,9 @@ def _hidden_facts(facts: SpanFacts) -> dict[str, list[Any]]:
     return found
 
 
-def _hidden_places(present: Present) -> HiddenPlaces:
-    """Worked out once for all spans of a shape, which share `present`. It is kept beside the
-    answer, so that its id stays its own.
-    """
-    known = _remembered.get(id(present))
-    if known is None:
-        if len(_remembered) >= REMEMBERED:
-            _remembered.clear()
-        places = tuple(
-            (name, hidden)
-            for name, candidates in present.items()
-            if (hidden := tuple(place for place in candidates if _is_hidden(name, place)))
-        )
-        known = _remembered[id(present)] = (present, places)
-    return known[1]
-
-
-def _is_hidden(fact: str, place: Candidate) -> bool:
-    """The fact stands where the privacy door drops what it finds."""
-    if fact in CONTENT_FACTS or fact in (PROMPT, ANSWER):
-        return False
-    return place.source in ("json", "literal") or common.is_content(place.key)
-
-
 def _is_cut(facts: SpanFacts) -> bool:
-    attributes = facts.span.attributes
-    for fact in (PROMPT, ANSWER):
-        for place in facts.present.get(fact, ()):
-            if place.source == "attr" and _ends_in_the_middle(attributes[place.key]):
-                return True
-    return False
+    texts = [facts.span.attributes[key] for key in facts.present.texts]
+    return any(map(_ends_in_the_middle, texts))
 
 
 def _ends_in_the_middle(text: Any) -> bool:
@@ -280,7 +245,7 @@ def _ends_in_the_middle(text: Any) -> bool:
 
 
 def _prompt(facts: SpanFacts, digest: Fingerprint) -> tuple[str, ...] | None:
-    for place in facts.present.get(PROMPT, ()):
+    for place in facts.present.prompts:
         texts = _prompt_texts(facts.span, place)
         if texts:
             return _chain(texts, digest)
@@ -412,7 +377,7 @@ def _tool_requests(facts: SpanFacts, digest: Fingerprint) -> tuple[ToolRequest, 
     here.
     """
     seen = False
-    for place in facts.present.get(ANSWER, ()):
+    for place in facts.present.answers:
         for answer in _answers(facts.span, place):
             seen = True
             requests = tuple(_requests_in(answer, digest))

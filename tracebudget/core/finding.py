@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from tracebudget.core.budget import Judgement, known_ttft_ns
 from tracebudget.core.declared import NOTHING_DECLARED, Declared
 from tracebudget.core.fit import slope
-from tracebudget.core.record import plain_members, record
+from tracebudget.core.record import lazy, plain_members, record
 from tracebudget.core.report import Report, Turn
 from tracebudget.core.tree import Node, Note
 
@@ -91,7 +91,7 @@ class Case:
     def is_over(self, metric: str) -> bool:
         return any(b.metric == metric and b.state == "over" for b in self.budgets)
 
-    @cached_property
+    @lazy
     def slope_ns(self) -> float | None:
         """ns of TTFT per uncached input token: of this request's own calls, else of the app's; None
         where nothing tells.

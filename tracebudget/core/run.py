@@ -7,9 +7,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from operator import attrgetter
 
+from tracebudget.core.record import lazy
 from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node, Note, Tree, ancestors
 
@@ -132,7 +132,7 @@ class Answers:
     def __init__(self, runs: Iterable[Run]) -> None:
         self.calls = [call for run in runs for call in run.calls]
 
-    @cached_property
+    @lazy
     def telling(self) -> frozenset[str]:
         """The dialects in which some answer holds the tools that it asked for."""
         steps = [call.step for call in self.calls if call.step is not None]

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from tracebudget.core.dialects import common
-from tracebudget.core.dialects.facts import ANSWER, PROMPT, Present
+from tracebudget.core.dialects.facts import Places, Present
 from tracebudget.core.dialects.matcher import spelling
 from tracebudget.core.dialects.table import Candidate, Dialect, load_tables
 from tracebudget.core.span import Span
@@ -37,7 +37,7 @@ class Reading(NamedTuple):
     present: Present
 
 
-PLAIN = Reading(None, None, {})
+PLAIN = Reading(None, None, Present({}))
 
 
 class Keys:
@@ -47,27 +47,42 @@ class Keys:
         self.keys = frozenset(keys)
         self.signals = signals
         self.values = values  # the keys whose values some rule looks at
-        self.present: dict[tuple[str, str | None, bool], Present] = {}
+        self.readings: dict[tuple[str | None, str, bool], Reading] = {}
 
-    def places(self, dialect: Dialect, role: str | None, *, has_events: bool) -> Present:
+    def reading(self, role: str | None, dialect: Dialect, *, has_events: bool) -> Reading:
+        """The reading of all spans with these keys that play this role in this dialect."""
+        known = self.readings.get((role, dialect.id, has_events))
+        if known is None:
+            known = Reading(role, dialect, self._present(role, dialect, has_events))
+            self.readings[role, dialect.id, has_events] = known
+        return known
+
+    def _present(self, role: str | None, dialect: Dialect, has_events: bool) -> Present:
         """The dialect's candidates for what this role is asked for, less those whose attribute is
         not here.
         """
-        place = (dialect.id, role, has_events)
-        present = self.present.get(place)
-        if present is None:
-            rows = {fact: dialect.candidates(fact) for fact in dialect.facts}
-            rows |= {PROMPT: common.PROMPTS, ANSWER: common.ANSWERS}
-            if dialect.facts.get("ttft") != ():
-                claimed = dict.fromkeys((*dialect.candidates("ttft"), *common.TTFT_FALLBACK))
-                rows["ttft"] = tuple(claimed)
-            here = {
-                fact: tuple(found for c in row if (found := self._found(c, has_events)))
-                for fact, row in rows.items()
-                if _concerns(fact, role)
-            }
-            present = self.present[place] = {fact: row for fact, row in here.items() if row}
-        return present
+        rows = {fact: dialect.candidates(fact) for fact in dialect.facts if _concerns(fact, role)}
+        if role in MODEL_ROLES and dialect.facts.get("ttft") != ():
+            claimed = dict.fromkeys((*dialect.candidates("ttft"), *common.TTFT_FALLBACK))
+            rows["ttft"] = tuple(claimed)
+        facts = {fact: here for fact, row in rows.items() if (here := self._here(row, has_events))}
+        asked = role in MODEL_ROLES
+        prompts = self._here(common.PROMPTS, has_events) if asked else ()
+        answers = self._here(common.ANSWERS, has_events) if asked else ()
+        return Present(
+            facts=facts,
+            prompts=prompts,
+            answers=answers,
+            texts=tuple(place.key for place in prompts + answers if place.source == "attr"),
+            hidden={
+                fact: hidden
+                for fact, row in facts.items()
+                if fact not in CONTENT_FACTS and (hidden := tuple(filter(_is_hidden, row)))
+            },
+        )
+
+    def _here(self, row: Places, has_events: bool) -> Places:
+        return tuple(found for place in row if (found := self._found(place, has_events)))
 
     def _found(self, candidate: Candidate, has_events: bool) -> Candidate | None:
         """The candidate, if its place can be in such a span; a `*` in its key filled in."""
@@ -85,6 +100,14 @@ class Keys:
 
 BY_KEY = frozenset({"attr", "json", "literal", "event_list"})
 BY_EVENT = frozenset({"event_time", "event_attr"})
+
+
+CONTENT_FACTS = frozenset({"tool_arguments", "tool_result"})
+
+
+def _is_hidden(place: Candidate) -> bool:
+    """The privacy door drops what it finds there."""
+    return place.source in ("json", "literal") or common.is_content(place.key)
 
 
 def _concerns(fact: str, role: str | None) -> bool:
@@ -116,11 +139,9 @@ class Recogniser:
                 self.readings.clear()
             found = self.readings[shape] = self.recognise(span)
         role, dialect = found
-        return (
-            PLAIN
-            if dialect is None
-            else Reading(role, dialect, keys.places(dialect, role, has_events=bool(span.events)))
-        )
+        if dialect is None:
+            return PLAIN
+        return keys.reading(role, dialect, has_events=bool(span.events))
 
     def _keys(self, keys: tuple[str, ...]) -> Keys:
         known = self.keys.get(keys)
@@ -139,7 +160,8 @@ class Recogniser:
         return next((prefix for prefix in self.prefixes if key.startswith(prefix)), None)
 
     def _shape(self, span: Span, keys: Keys) -> tuple[object, ...]:
-        values = [spelling(span.attributes[key]) for key in keys.values]
+        told = [span.attributes[key] for key in keys.values]
+        values = [value if type(value) is str else spelling(value) for value in told]
         senders = [str(span.resource.get(key)) for key in self.resource_keys]
         events = self.events.intersection(e.name for e in span.events) if span.events else ()
         return (span.scope, span.name, span.kind, keys.signals, *values, *senders, *sorted(events))
@@ -156,9 +178,6 @@ class Recogniser:
 
 _recogniser = Recogniser(DIALECTS)
 recognise = _recogniser.read
-
-
-CONTENT_FACTS = frozenset({"tool_arguments", "tool_result"})
 
 
 def _fact_keys() -> frozenset[str]:

@@ -6,16 +6,15 @@ import json
 import re
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from tracebudget.core.dialects.table import OF_CHILDREN, Candidate, Dialect
-from tracebudget.core.span import Event, Span
+from tracebudget.core.span import Span
 
-Present = Mapping[str, tuple[Candidate, ...]]  # fact -> the places where a span may hold it
+Places = tuple[Candidate, ...]
 
-# Content, which is read only when a rule asks for it: `content` does so.
-PROMPT, ANSWER = "prompt", "answer"
 LASTING_NS = 10_000_000  # a shorter child is a record of what it stands for, written at its end
 LIFTED = "tracebudget.lifted"  # where the privacy door leaves what it lifted out of content
 
@@ -35,6 +34,20 @@ class Child(NamedTuple):
     duration_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Where spans of one shape may hold what is asked of their role: made once for all of them.
+
+    Facts are read at once, content only when a rule asks for it: `content` does so.
+    """
+
+    facts: Mapping[str, Places]
+    prompts: Places = ()
+    answers: Places = ()
+    texts: tuple[str, ...] = ()  # the keys of prompts and answers that stand as one text
+    hidden: Mapping[str, Places] = field(default_factory=dict)  # facts that stand inside content
+
+
 class SpanFacts:
     """A span as its dialect reads it. `present`: where each fact can stand in it; `values` and
     `sources`: each fact from the first place that holds it, or as it was lifted out of content
@@ -47,18 +60,20 @@ class SpanFacts:
         self.span, self.dialect, self.present = span, dialect, present
         self.values: dict[str, Any] = {}
         self.sources: dict[str, Candidate] = {}
-        for name, candidates in present.items():
-            for candidate in candidates if name not in (PROMPT, ANSWER) else ():
+        for name, candidates in present.facts.items():
+            for candidate in candidates:
                 value = read_value(span, candidate)
                 if value is not None:
-                    self.values[name], self.sources[name] = value, candidate
+                    self.values[name] = value
+                    self.sources[name] = candidate
                     break
         if LIFTED in span.attributes:
             self._add_lifted()
 
     def all(self, name: str) -> list[Fact]:
         """The fact from each place that holds it, in the dialect's order; else as it was lifted."""
-        read = [(read_value(self.span, c), c) for c in self.present.get(name, ())]
+        places = self.present.facts.get(name, ())
+        read = [(read_value(self.span, place), place) for place in places]
         found = [Fact(value, source) for value, source in read if value is not None]
         if not found and name in self.values:
             found = [Fact(self.values[name], self.sources[name])]
@@ -71,7 +86,7 @@ class SpanFacts:
 
     def learn(self, children: Sequence[Child]) -> None:
         """Add the facts that children tell, the first one of a name each."""
-        for name, candidates in self.present.items():
+        for name, candidates in self.present.facts.items():
             for candidate in candidates if name not in self.values else ():
                 if candidate.source in OF_CHILDREN:
                     value = _told_by(children, candidate)
@@ -102,10 +117,9 @@ def read_value(span: Span, candidate: Candidate) -> Any:
     """
     if candidate.is_plain:  # the hot path: most facts are an attribute as it stands
         value = span.attributes.get(candidate.key)
-        kind = type(value)
-        if kind is str:
-            return unquoted(value) or None
-        return None if kind is dict and is_redacted(value) else value
+        if type(value) is str:
+            return (unquoted(value) if value[:1] == '"' else value) or None
+        return None if type(value) is dict and is_redacted(value) else value
     if candidate.when is not None and not candidate.when(span):
         return None
     value = READERS[candidate.source](span, candidate)
@@ -148,19 +162,17 @@ def _resource(span: Span, candidate: Candidate) -> Any:
 
 def _event_time(span: Span, candidate: Candidate) -> int | None:
     """The time of an event; none where events were dropped, since SDKs drop the oldest first."""
-    times = [event.time_ns for event in span.events if _names(event, candidate)]
+    key = candidate.key
+    if candidate.is_prefix:
+        times = [event.time_ns for event in span.events if event.name.startswith(key)]
+    else:
+        times = [event.time_ns for event in span.events if event.name == key]
     required = not candidate.require or any(
         event.name == candidate.require for event in span.events
     )
     if not times or not required or (span.dropped_events and not candidate.pick_latest):
         return None
     return max(times) if candidate.pick_latest else min(times)
-
-
-def _names(event: Event, candidate: Candidate) -> bool:
-    return (
-        event.name.startswith(candidate.key) if candidate.is_prefix else event.name == candidate.key
-    )
 
 
 def _event_attribute(span: Span, candidate: Candidate) -> Any:
