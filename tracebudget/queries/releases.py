@@ -14,6 +14,7 @@ from datetime import date, datetime
 from typing import Any
 
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
+from django.db.models.expressions import RawSQL
 
 from tracebudget import answers, models
 from tracebudget.core.baseline import Figures, Found, spread
@@ -88,8 +89,9 @@ class Sample:
     left_out: int
 
     @property
-    def ids(self) -> list[int]:
-        return [row["pk"] for row in self.rows]
+    def ids(self) -> RawSQL:
+        """For an `IN`: one array. As ten thousand parameters it takes four times as long."""
+        return RawSQL("SELECT unnest(%s::bigint[])", ([row["pk"] for row in self.rows],))
 
     @property
     def days(self) -> set[date]:
