@@ -117,6 +117,21 @@ def test_spans_between_the_launcher_and_the_work_last_as_long() -> None:
     assert segments(document) == {"framework": 30, "tool": 470}
 
 
+def test_a_root_that_ended_while_its_answer_asked_for_tools_is_a_launcher() -> None:
+    """
+    root   |-------|...............|   350: ended 10 ms after the first answer
+      chat |-----|                     100: asked for a tool
+      tool           |----|            120..200
+      chat                  |------|   210..350
+    """
+    asking, answer = chat(0, 100, asks={"c1": "search"}), chat(210, 350)
+    document = analyzed(workflow(0, 110, asking, tool(120, 200, call_id="c1"), answer, id="root"))
+    assert ends(document) == 350
+    assert notes(document)["launcher_root"]["span_ids"] == ["root"]
+    told = chat(0, 100, finish="stop")
+    assert ends(analyzed(workflow(0, 110, told, tool(120, 200), answer))) == 110
+
+
 def test_a_root_that_saw_one_step_done_is_no_launcher() -> None:
     """What outlives it is background."""
     document = analyzed(agent(0, 300, tool(0, 200), tool(350, 900, id="late"), id="root"))

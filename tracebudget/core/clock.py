@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from tracebudget.core.run import Run
 from tracebudget.core.span import KIND_CONSUMER, KIND_PRODUCER
@@ -46,8 +47,8 @@ def _may_be_streamed(node: Node) -> bool:
 
 
 def extend_launcher(tree: Tree) -> None:
-    """A root that ended before the first step below it was done only launched the work: it ends
-    with the last.
+    """A root that ended before the first step below it was done, or before the tools ran that an
+    answer in it had asked for, only launched the work: it ends with the last.
     """
     root = tree.root
     work = [
@@ -55,7 +56,9 @@ def extend_launcher(tree: Tree) -> None:
         for n in tree.nodes
         if n.step is not None and n.step.kind in COUNTED and n is not root and not n.detached
     ]
-    if root.is_placeholder or not work or root.end >= min(node.end for node in work):
+    if root.is_placeholder or not work:
+        return
+    if root.end >= min(node.end for node in work) and not _left_tools_behind(root, work):
         return
     if min(node.start for node in work) < root.start:
         return  # what was there before the root was not launched by it
@@ -70,6 +73,22 @@ def extend_launcher(tree: Tree) -> None:
             below.append(node.end)
         if below:
             last[node] = max(below)
+
+
+def _left_tools_behind(root: Node, work: list[Node]) -> bool:
+    """The last answer before the root's end asked for tools, and they began only after it."""
+    answered = [
+        node
+        for node in work
+        if node.step is not None
+        and node.step.kind == StepKind.MODEL_CALL
+        and node.end <= root.end + INSIDE_NS
+    ]
+    last = max(answered, key=attrgetter("end"), default=None)
+    if last is None or last.step is None or last.step.asks_for_tools() is not True:
+        return False
+    began = [tool.start for tool in work if _is_tool(tool) and tool.start >= last.start]
+    return bool(began) and min(began) >= root.end
 
 
 def rehang(tree: Tree, runs: list[Run]) -> bool:

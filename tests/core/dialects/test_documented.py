@@ -26,6 +26,14 @@ def test_names_of_the_conventions_remain_where_attributes_are_stripped() -> None
     assert recognise(make_span("execute_tool"))[0] is None
 
 
+def test_langgraphs_node_named_agent_is_no_agent() -> None:
+    """OpenInference takes every chain with "agent" in its name for one."""
+    kind = {"openinference.span.kind": "AGENT"}
+    scope = "openinference.instrumentation.langchain"
+    assert recognise(make_span("agent", attributes=kind, scope=scope))[0] == "workflow"
+    assert recognise(make_span("travel_agent", attributes=kind, scope=scope))[0] == "agent"
+
+
 @dataclass(frozen=True)
 class Emitter:
     """What all spans of a dialect have in common, and a span of it for each role."""

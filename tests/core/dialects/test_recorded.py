@@ -8,6 +8,8 @@ the gateway sent and when.
 from __future__ import annotations
 
 import json
+import re
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -174,13 +176,29 @@ def steps(recording: Recording, kind: str) -> list[Document]:
     return [s for s in analysis(recording.name).document()["steps"] if s["kind"] == kind]
 
 
-def test_every_dialect_that_says_so_is_recorded() -> None:
-    here = {
-        step["dialect"]
-        for path in (FIXTURES / "recorded").glob("[!t]*.json")
-        for step in analysis(path.stem).document()["steps"]
-    }
-    assert {d.id for d in DIALECTS if d.evidence == "recorded"} <= here
+def proofs() -> dict[str, set[str]]:
+    """For each dialect that a fixture speaks, the fixtures."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in (FIXTURES / "recorded").glob("[!t]*.json"):
+        for step in analysis(path.stem).document()["steps"]:
+            found[step["dialect"]].add(path.stem)
+    return found
+
+
+def test_a_dialect_is_recorded_where_a_fixture_speaks_it() -> None:
+    assert {d.id for d in DIALECTS if d.evidence == "recorded"} == set(proofs())
+
+
+STATUS = {"recorded": "recorded", "documentation": "from documentation"}
+
+
+def test_the_documentation_lists_each_dialect_with_its_status_and_its_proof() -> None:
+    text = (FIXTURES.parents[1] / "docs/dialects.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \| (.+) \| ([\w ]+) \| (.*)\|$", text, flags=re.MULTILINE)
+    proved = proofs()
+    assert [(*row[:3], set(re.findall("`(.+?)`", row[3]))) for row in listed] == [
+        (d.id, d.label, STATUS[d.evidence], proved.get(d.id, set())) for d in DIALECTS
+    ]
 
 
 @every
