@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from subprocess import Popen
 
 import psutil
+import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from tests.store.spans import span, two_turns
 from tracebudget import models, partition, store, tasks
-from tracebudget.runtime import programs
+from tracebudget.runtime import postgres, programs
 from tracebudget.runtime.child import Command, kill_group
 
 RunProgram = Callable[[Command], "Popen[bytes]"]
@@ -72,3 +75,16 @@ def test_partitions_are_made_ahead(run_program: RunProgram, project: models.Proj
     tasks.create_partitions.delay()
     last = timezone.now().date() + timedelta(days=partition.DAYS_AHEAD)
     wait_until(lambda: partition.exists(last))
+
+
+def test_a_database_that_is_away_costs_a_line_of_the_log(
+    run_program: RunProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tick comes each second, and hours of it must not bury what else is in the log."""
+    monkeypatch.setenv("DATABASE_URL", postgres.database_url(tmp_path))
+    log = settings.DATA_DIR / "worker.log"
+    before = log.stat().st_size if log.exists() else 0
+    run_program(programs.worker())
+    tasks.analyze_due.delay()
+    wait_until(lambda: "analyze_due waits for the database" in log.read_text()[before:])
+    assert "Traceback" not in log.read_text()[before:]
