@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
+from urllib.parse import unquote
 from uuid import UUID
 
 import pytest
@@ -22,6 +24,7 @@ from tests.web.traces import (
     worked_example,
 )
 from tracebudget import models
+from tracebudget.queries import traces as trace_queries
 from tracebudget.queries.traces import TraceFilter, window
 
 LIST = "/p/shop/requests/"
@@ -152,3 +155,45 @@ def test_number_of_queries_is_fixed(
         page.get(LIST)
     with django_assert_num_queries(QUERIES):
         page.get(reverse("requests", args=["shop"]), {"breach": "any", "sort": "-tool"})
+
+
+# --- more than anybody could look through --------------------------------------------------------
+
+
+def test_search_is_bounded_says_so_and_goes_on(
+    page: Client, traces: list[models.Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_queries, "MAX_SEARCHED", 2)
+    seen: list[int] = []
+    query = {"state": "complete"}
+    while True:
+        answer = page.get(LIST, query)
+        seen += [int(trace.trace_id) for trace, _bars in answer.context["rows"]]
+        further = re.search(r'href="[^"]*before=([^"&]*)"', answer.content.decode())
+        if not further:
+            break
+        assert "back to <time" in answer.content.decode()
+        query |= {"before": unquote(further[1])}
+    assert seen == [4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("query", [{}, {"app": "shop"}, {"session": "s"}, {"sort": "time"}])
+def test_what_an_index_orders_needs_no_bound(
+    page: Client,
+    traces: list[models.Trace],
+    monkeypatch: pytest.MonkeyPatch,
+    query: dict[str, str],
+) -> None:
+    monkeypatch.setattr(trace_queries, "MAX_SEARCHED", 1)
+    assert page.get(LIST, query).context["page"].horizon is None
+
+
+@pytest.mark.parametrize("query", [{"text": "invoke"}, {"sort": "-duration"}, {"breach": "any"}])
+def test_number_of_queries_is_fixed_for_a_search(
+    page: Client,
+    traces: list[models.Trace],
+    django_assert_num_queries: DjangoAssertNumQueries,
+    query: dict[str, str],
+) -> None:
+    with django_assert_num_queries(QUERIES + 1):
+        page.get(LIST, query)

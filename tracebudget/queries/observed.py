@@ -87,9 +87,9 @@ class Observations:
 
 def observe(app: models.App, limits: Mapping[str, int], *, now: datetime) -> Observations:
     """What was observed, and what `limits` would have said to it. Three queries."""
-    traces = list(_latest(app, now).values_list("pk", "day")[:OBSERVED_REQUESTS])
-    rows = models.Trace.objects.filter(pk__in=[pk for pk, _day in traces]).order_by()
-    total = rows.aggregate(**_aggregates(limits))
+    latest = _latest(app, now)
+    traces = list(latest.values_list("pk", "day")[:OBSERVED_REQUESTS])
+    total = latest[:OBSERVED_REQUESTS].aggregate(**_aggregates(limits))
     metrics = {
         metric: _observed(metric, total, len(traces))
         for metric in METRIC_VALUES
@@ -99,7 +99,7 @@ def observe(app: models.App, limits: Mapping[str, int], *, now: datetime) -> Obs
 
 
 def _latest(app: models.App, now: datetime) -> QuerySet[models.Trace]:
-    recent = Q(app=app, started_at__gte=now - OBSERVED_FOR, analyzed_at__isnull=False)
+    recent = Q(app=app, started_at__gte=now - OBSERVED_FOR)
     return models.Trace.objects.filter(recent & OF_THEIR_DAY).order_by("-started_at")
 
 

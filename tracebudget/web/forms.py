@@ -116,6 +116,7 @@ class FilterForm(forms.Form):
     longer = DurationField(label=_("at least"), required=False, max_length=40)
     shorter = DurationField(label=_("at most"), required=False, max_length=40)
     text = _optional(_("name contains"))
+    before = forms.DateTimeField(required=False)
     sort = forms.ChoiceField(
         label=_("order"),
         required=False,
@@ -137,6 +138,7 @@ class FilterForm(forms.Form):
             values={key: data[key] for key in CONDITIONS if data[key]},
             sort=data["sort"].lstrip("-"),
             descending=data["sort"].startswith("-"),
+            before=data["before"],
         )
 
 

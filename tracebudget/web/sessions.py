@@ -16,7 +16,8 @@ from tracebudget.web.figures import Share, calls_figure, of_columns, shares
 from tracebudget.web.paging import row_number
 from tracebudget.web.waterfall import Bar, DrawnFold, Tick, drawn_fold, drawn_tick, percent
 
-NARROW = {"ttft_intervals": {}}  # rows of many calls do not tell how sure an inference is
+# Rows of many calls do not tell how sure an inference is.
+NARROW: dict[str, dict[str, list[int]]] = {"ttft_intervals": {}}
 CALLS_SHOWN = 300  # of the table below the chart, which has them all
 
 

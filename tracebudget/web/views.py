@@ -98,10 +98,14 @@ def requests_page(request: HttpRequest, project: str) -> HttpResponse:
     context["apps"] = models.App.objects.filter(project=mine).order_by("name")
     if form.is_valid():
         chosen = form.trace_filter(mine, now=timezone.now())
-        page = trace_queries.trace_page(chosen, after=_position(request, chosen))
+        page = trace_queries.trace_page(
+            chosen, after=_position(request, chosen), horizon=chosen.horizon()
+        )
         context |= {
             "chosen": chosen,
             "sentence": chosen.describe(page.matches),
+            "page": page,
+            "searched": trace_queries.MAX_SEARCHED,
             "rows": [(trace, shares(of_columns(vars(trace)))) for trace in page.rows],
             "next": paging.encode(page.next, chosen) if page.next is not None else None,
         }
