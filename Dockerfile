@@ -17,6 +17,7 @@ COPY manage.py ./
 COPY ingest ingest
 COPY tracebudget tracebudget
 COPY templates templates
+COPY locale locale
 COPY static static
 ENV PATH=/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \

@@ -79,8 +79,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ingest": ("core.span", "core.dialects", "core.content", "store", "models", "keys", "metrics"),
     "web": (
         "queries", "series", "store", "core", "finding_words", "wording", "templatetags",
-        "alerts.channel", "alerts.rule", "alerts.telling", "alerts.words", "models", "keys", "sign_in",
-        "runtime.packages", "answers", "release", "budget_file",
+        "alerts.channel", "alerts.rule", "alerts.telling", "alerts.words", "models", "keys",
+        "sign_in", "runtime.packages", "answers", "release", "budget_file",
     ),
     "management": (
         "alerts.vault", "core", "ingest.otlp", "ingest.errors", "ingest.intake", "ingest.receipts",

@@ -155,6 +155,7 @@ MIDDLEWARE = [
     # A waterfall is repetitive HTML. BREACH: Django masks CSRF tokens, and pads what it compresses.
     "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",  # the cookie's language, else the browser's
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -179,6 +180,12 @@ TEMPLATES = [
     }
 ]
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "Simplified Chinese")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+LANGUAGE_COOKIE_NAME = "tracebudget_language"
+LANGUAGE_COOKIE_AGE = 365 * 24 * 3600  # a choice that outlives the session
+LANGUAGE_COOKIE_HTTPONLY = True
+LANGUAGE_COOKIE_SAMESITE = "Lax"
 TIME_ZONE = "UTC"
 USE_TZ = True
 LOGIN_URL = "sign_in"
@@ -230,7 +237,7 @@ CSRF_FAILURE_VIEW = "tracebudget.web.errors.csrf_failure"
 # Cookies are shared by all ports of a host, and every Django on localhost has a "sessionid".
 SESSION_COOKIE_NAME = "tracebudget_session"
 CSRF_COOKIE_NAME = "tracebudget_csrf"
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_SSL_REDIRECT = HTTPS
 # Probes and exporters inside the network speak plain HTTP.

@@ -84,6 +84,7 @@ def test_stranger_is_asked_to_sign_in_at_every_other_page(client: Client) -> Non
         "v1/metrics",
         "sign-in/",
         "sign-in/<str:token>/",
+        "language/",
         "api/v1/projects/<slug:project>/requests",  # these ask for a token themselves
         "api/v1/projects/<slug:project>/requests/<trace_id:trace_id>",
     }

@@ -1,6 +1,8 @@
 """Pages and the HTTP API. Everything of a project stands below /p/<project>/."""
 
+from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path, register_converter
+from django.views.i18n import set_language
 
 from tracebudget.web import (
     account,
@@ -84,6 +86,7 @@ urlpatterns = [
     path("sign-in/<str:token>/", sign_in.sign_in_by_link, name="sign_in_by_link"),
     path("sign-out/", sign_in.sign_out, name="sign_out"),
     path("account/", account.account_page, name="account"),
+    path("language/", login_not_required(set_language), name="language"),
     path("projects/", views.projects_page, name="projects"),
     path("p/<slug:project>/", include(project_pages)),
     path("api/v1/projects/<slug:project>/", include(api_paths)),
