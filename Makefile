@@ -17,8 +17,8 @@ test: .venv/dev  ## Run all tests; installs Chromium where it may
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m pytest
 
-faults: .venv/dev  ## Kill every part under load, many times over
-	@FAULT_ROUNDS=10 $(BIN)/python -m pytest tests/faults
+faults: .venv/dev  ## Kill every part under load, many times over, and load for minutes
+	@FAULT_ROUNDS=10 LOAD_SECONDS=180 $(BIN)/python -m pytest tests/faults
 
 browser: .venv/dev  ## Run the browser tests alone
 	@$(BIN)/python -m pytest -m browser

@@ -1,10 +1,11 @@
-"""A database that is slow, or away: exporters are told to come again, nothing is lost or stored
-twice, and the memory of those who receive stays flat.
+"""Pressure: a database that is slow or away, much load, bombs. Exporters are told to come again,
+nothing is lost or stored twice, and the memory of those who receive stays flat.
 """
 
 from __future__ import annotations
 
 import gzip
+import os
 import tempfile
 import time
 from collections import Counter
@@ -26,6 +27,7 @@ from ingest.rpc import DETAILS, TRACES
 from tests.running import RunningUp
 from tracebudget.bench import load
 from tracebudget.bench.load import Request
+from tracebudget.bench.sender import send
 from tracebudget.runtime import child, postgres
 from tracebudget.runtime.sockets import make_socket_directory
 
@@ -36,6 +38,11 @@ REQUESTS = 48  # of 512 spans: 34 MB inflated, and several times that as Python 
 MIB = 1024 * 1024
 # Four threads of each program work at a time, each on one request; the rest waits in the kernel.
 MAX_GROWTH = 120 * MIB
+LOAD_SECONDS = float(os.environ.get("LOAD_SECONDS", "10"))
+MIN_ROUNDS = 6
+MAX_DRIFT = 32 * MIB
+# Eight threads inflate at a time, each 32 MiB at most; pieces and their sum stand side by side.
+MAX_GROWTH_BY_BOMBS = 8 * 2 * 32 * MIB
 RECEIVERS = ("tracebudget.otlp_wsgi:application", "tracebudget.otlp_grpc")
 
 
@@ -192,3 +199,27 @@ def retry_after(error: Any) -> int | None:
     if details is None or not Status.FromString(details).details[0].Unpack(wait):
         return None
     return int(wait.retry_delay.seconds)
+
+
+# --- memory without trouble ---
+
+
+def test_memory_stays_flat_through_a_load_and_bombs(up: RunningUp) -> None:
+    """`make faults` loads for three minutes."""
+    address, key = up.otlp_url.removeprefix("http://"), up.credentials["ingest_key"]
+    sizes: list[int] = []
+    ends = time.monotonic() + LOAD_SECONDS
+    while time.monotonic() < ends or len(sizes) < MIN_ROUNDS:
+        assert send(new_requests(24), address, key, connections=4).spans
+        sizes.append(resident_bytes(up))
+    middle = len(sizes) // 2
+    assert max(sizes[middle:]) - max(sizes[:middle]) < MAX_DRIFT
+    bomb = Request(gzip.compress(bytes(1024 * MIB), 1), 0)
+    with ThreadPoolExecutor(1) as pool:
+        bombing = pool.submit(export_all, up, [bomb] * CONNECTIONS)
+        peak = max(sizes)
+        while not bombing.done():
+            peak = max(peak, resident_bytes(up))
+            time.sleep(0.05)
+    assert set(bombing.result()) == {(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None)}
+    assert peak - max(sizes) < MAX_GROWTH_BY_BOMBS
