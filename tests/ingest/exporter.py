@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, cast
 
 from django.http import HttpResponse
 from django.test import Client
+from django.utils import timezone
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from tests.otlp import JSON
+from tracebudget import pipeline
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,12 @@ class Exporter:
             # The client leaves the type of an empty body out, unless told as here.
             self.client.generic("POST", path, body, headers=sent, CONTENT_TYPE=content_type),
         )
+
+
+def analyse_all() -> int:
+    """Analyse what was stored until now, as if its quiet time were over; how many traces."""
+    later = timezone.now() + timedelta(hours=1)
+    return pipeline.analyze_due(lambda: later)
 
 
 def rejected(response: HttpResponse) -> int:

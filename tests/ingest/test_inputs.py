@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.ingest.exporter import Exporter, rejected
+from tests.ingest.exporter import Exporter, analyse_all, rejected
 from tests.otlp import JSON, PROTOBUF
 from tracebudget import models
 
-INPUTS = Path(__file__).parents[1] / "fixtures" / "inputs"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+INPUTS, ODD = FIXTURES / "inputs", FIXTURES / "odd"
 
 
 class Answer(NamedTuple):
@@ -27,9 +28,16 @@ ANSWERS = [
     Answer("bare-nan-json.json", 400, 0, 0),
     Answer("base64-ids.json", 200, 0, 1),
     Answer("broken-gzip-bad-crc.json.gz", 400, 0, 0),
+    Answer("broken-gzip-plain.json.gz", 400, 0, 0),
     Answer("broken-gzip-truncated.json.gz", 400, 0, 0),
     Answer("bytes-values.json", 200, 0, 1),
+    Answer("content-types.pb", 200, 0, 2),
     Answer("duplicate-keys.json", 200, 0, 1),
+    Answer("empty-requests-list.json", 200, 0, 0),
+    Answer("empty-requests-null.json", 200, 0, 0),
+    Answer("empty-requests-object.json", 200, 0, 0),
+    Answer("empty-requests-scope.json", 200, 0, 0),
+    Answer("empty-requests-zero-bytes.pb", 200, 0, 0),
     Answer("enum-names.json", 200, 0, 3),
     Answer("float-rounded-nanos.json", 200, 0, 1),
     Answer("future-timestamps.json", 200, 1, 0),
@@ -39,6 +47,7 @@ ANSWERS = [
     Answer("json-lines-body-bom.json", 200, 0, 1),
     Answer("json-lines-body.jsonl", 400, 0, 0),
     Answer("long-object-times.json", 200, 0, 1),
+    Answer("markup-in-names.json", 200, 0, 2),
     Answer("missing-ids.json", 200, 3, 1),
     Answer("mixed-and-empty-arrays.json", 200, 0, 1),
     Answer("nan-infinity-strings.json", 200, 0, 1),
@@ -46,6 +55,8 @@ ANSWERS = [
     Answer("nul-character.json", 200, 0, 2),
     Answer("odd-and-long-ids.json", 200, 4, 1),
     Answer("old-library-spans.json", 200, 0, 1),
+    Answer("prototype-keys.json", 200, 0, 1),
+    Answer("root-spellings.json", 200, 0, 3),
     Answer("trace-id-64-bit.json", 200, 0, 1),
     Answer("truncated-protobuf-garbage.pb", 400, 0, 0),
     Answer("truncated-protobuf.pb", 400, 0, 0),
@@ -71,7 +82,25 @@ def test_every_odd_body_has_its_answer(exporter: Exporter, answer: Answer, priva
     )
     assert response.status_code == answer.status
     assert answer.status != 200 or rejected(response) == answer.refused
-    assert sum(models.SpanBatch.objects.values_list("span_count", flat=True)) == answer.stored
+    assert stored_spans() == answer.stored
+    assert analyse_all() == models.Trace.objects.filter(failure="").count()
+
+
+def stored_spans() -> int:
+    return sum(models.SpanBatch.objects.values_list("span_count", flat=True))
+
+
+@pytest.mark.parametrize("privacy", models.Privacy.values)
+def test_every_odd_trace_is_stored_whole_and_analysed(exporter: Exporter, privacy: str) -> None:
+    models.Project.objects.update(privacy=privacy)
+    files = sorted({*ODD.glob("*.json")} - {ODD / "23-exact-resend-b.json"})
+    sent = 0
+    for file in files:
+        sent += file.read_bytes().count(b'"startTimeUnixNano"')
+        assert rejected(exporter.send(file.read_bytes())) == 0, file
+    assert stored_spans() == sent
+    assert analyse_all() == models.Trace.objects.count() >= len(files) - 4  # some share a trace
+    assert not models.Trace.objects.exclude(failure="").exists()
 
 
 def test_every_file_has_an_answer() -> None:

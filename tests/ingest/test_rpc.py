@@ -129,7 +129,9 @@ def test_exports_are_stored_once_and_refused_spans_are_counted(target: Target) -
         assert not target.export(b"whatever", service=service).HasField("partial_success")
 
 
-def test_odd_requests_have_the_answers_that_http_gives(target: Target) -> None:
+@pytest.mark.parametrize("privacy", models.Privacy.values)
+def test_odd_requests_have_the_answers_that_http_gives(target: Target, privacy: str) -> None:
+    models.Project.objects.update(privacy=privacy)
     stored = 0
     for answer in (answer for answer in ANSWERS if answer.status == 200):
         stored += answer.stored

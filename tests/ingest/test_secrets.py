@@ -16,16 +16,15 @@ from django.contrib.auth.models import User
 from django.db.models import BinaryField
 from django.http import HttpResponse
 from django.test import Client
-from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingest import receipts
 from tests.ingest import planting
-from tests.ingest.exporter import Exporter
+from tests.ingest.exporter import Exporter, analyse_all
 from tests.ingest.planting import SHAPES, Place
 from tests.otlp import JSON, TRACE_ID
-from tracebudget import keys, models, pipeline
+from tracebudget import keys, models
 from tracebudget import settings as web_settings
 from tracebudget.core.dialects import FACT_KEYS
 from tracebudget.core.dialects.facts import LIFTED
@@ -160,9 +159,7 @@ def send_and_analyse(exporter: Exporter, body: bytes, privacy: Privacy) -> HttpR
     keys.forget_all()
     response = exporter.send(body, JSON)
     assert response.status_code == 200
-    later = timezone.now() + timedelta(minutes=5)
-    clock = iter([later] * 9 + [later + timedelta(hours=1)] * 9)
-    pipeline.analyze_due(lambda: next(clock))
+    assert analyse_all() == 1
     assert models.Analysis.objects.count() == 1
     assert models.Receipt.objects.exists()
     return response
