@@ -54,13 +54,18 @@ def _document(text: str) -> Any:
             parse_constant=_refuse_constant,
             object_hook=_in_camel_case if SNAKE_NAMES.search(text) else None,
         )
+    except json.JSONDecodeError as error:
+        raise OtlpError(400, f"The body is not JSON: {_told(error)}.") from error
     except ValueError as error:
-        hint = (
-            " One request a body: send JSON lines line by line."
-            if "Extra data" in str(error)
-            else ""
-        )
-        raise OtlpError(400, f"The body is not JSON: {error}.{hint}") from error
+        raise OtlpError(400, f"The body is not JSON: {error}.") from error
+
+
+def _told(error: json.JSONDecodeError) -> str:
+    """What is wrong and where; in a text of one line its number would mislead readers of files."""
+    if "\n" not in error.doc.rstrip():
+        return f"{error.msg} at character {error.pos + 1}"
+    hint = ". One request a body: send JSON lines line by line" if error.msg == "Extra data" else ""
+    return f"{error.msg} at line {error.lineno}{hint}"
 
 
 def _text(body: bytes, export: Export) -> str:

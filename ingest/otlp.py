@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from django.http import HttpResponse
@@ -42,6 +43,7 @@ RPC_CODES = {
 # What RFC 9110 wants to be said with a status.
 SAID_WITH = {401: ("WWW-Authenticate", "Bearer"), 405: ("Allow", "POST")}
 JSON_STARTS = (b"{", b"[")
+MAX_TOLD = 5  # broken lines of a file
 BOM = b"\xef\xbb\xbf"
 
 
@@ -66,7 +68,8 @@ def read_file(source: Path | bytes, *, latest_ns: int = MAX_TIME_NS) -> Iterator
     """The export requests in a file: JSON, JSON lines or protobuf, each also gzipped.
 
     JSON lines, one request a line, are read line by line, so a file may be larger than memory.
-    Raises OtlpError where the file cannot be read, with the number of the line.
+    Raises OtlpError where the file cannot be read; of JSON lines at the end, after all others were
+    read, with the numbers of the broken ones.
     """
     try:
         with _opened(source) as file:
@@ -90,22 +93,25 @@ def _opened(source: Path | bytes) -> Iterator[io.BufferedIOBase]:
 
 def _read_json(first: bytes, file: io.BufferedIOBase, latest_ns: int) -> Iterator[Export]:
     """One document over many lines, or, where the first line is one by itself, one a line."""
-    try:
-        export = read_export(first, JSON, latest_ns=latest_ns)
-    except OtlpError:
+    if first.rstrip().endswith(b"}"):
+        yield from _read_lines(chain([first], file), latest_ns)
+    else:
         yield read_export(first + file.read(), JSON, latest_ns=latest_ns)
-        return
-    yield export
-    for number, line in enumerate(file, start=2):
+
+
+def _read_lines(lines: Iterable[bytes], latest_ns: int) -> Iterator[Export]:
+    """What can be read, then OtlpError with the lines that could not."""
+    broken: list[str] = []
+    for number, line in enumerate(lines, start=1):
         if line.strip():
-            yield _read_line(line, number, latest_ns)
-
-
-def _read_line(line: bytes, number: int, latest_ns: int) -> Export:
-    try:
-        return read_export(line, JSON, latest_ns=latest_ns)
-    except OtlpError as error:
-        raise OtlpError(400, f"Line {number}: {error.message}") from error
+            try:
+                yield read_export(line, JSON, latest_ns=latest_ns)
+            except OtlpError as error:
+                broken.append(f"Line {number}: {error.message}")
+    if broken:
+        more = len(broken) - MAX_TOLD
+        told = [*broken[:MAX_TOLD], f"{more} more lines cannot be read."] if more > 0 else broken
+        raise OtlpError(400, " ".join(told))
 
 
 def export_answer(export: Export) -> ExportTraceServiceResponse:

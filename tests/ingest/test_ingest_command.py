@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from tests import otlp
+from tests.ingest.test_inputs import INPUTS
 from tests.otlp import json_export, json_span
 from tracebudget import models
+from tracebudget.management.commands import ingest
 from tracebudget.packing import decompress
 
 Capture = pytest.CaptureFixture[str]
@@ -77,16 +80,40 @@ def test_what_cannot_be_read_harms_no_other_and_is_told(
 ) -> None:
     good, broken = tmp_path / "good", tmp_path / "broken"
     good.write_bytes(json_export(json_span(traceId="nope"), json_span()))
-    broken.write_bytes(LINES + b"{")
+    broken.write_bytes(LINES[: LINES.index(b"\n") + 1] + b"{\n" + LINES)
     with pytest.raises(SystemExit) as stopped:
         call_command("ingest", str(broken), "nowhere", str(good))
     out, err = capsys.readouterr()
     assert stopped.value.code == 2
-    assert f"{broken}: Line 4" in err
-    assert f"{broken}: 3 spans" in out
+    assert f"{broken}: Line 2" in err
+    assert f"{broken}: 4 spans" in out
     assert "nowhere: The file cannot be read" in err
     assert f"{good}: Spans refused: 1 x traceId" in err
     assert span_counts() == [1, 1, 1, 1]
+
+
+def test_a_long_file_tells_how_far_it_is(
+    default: models.Project, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "TELL_EVERY_SECONDS", 0.0)
+    file = tmp_path / "traces"
+    file.write_bytes(LINES)
+    call_command("ingest", str(file))
+    told = capsys.readouterr().err.splitlines()
+    assert told == [f"{file}: {count} spans so far" for count in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("form", [".json", ".pb", ".jsonl"])
+def test_odd_files_end_with_a_word_or_a_span_and_never_with_a_traceback(
+    default: models.Project, capsys: Capture, form: str
+) -> None:
+    for file in sorted(INPUTS.glob(f"*{form}*")):
+        with suppress(SystemExit):
+            call_command("ingest", str(file))
+        out, err = capsys.readouterr()
+        assert "spans in project default" in out
+        assert not err or str(file) in err
+    assert span_counts()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -93,11 +93,25 @@ def test_a_missing_file_says_so(tmp_path: Path) -> None:
         list(door.read_file(tmp_path / "missing.json"))
 
 
-def test_lines_before_a_broken_one_are_read() -> None:
-    exports = door.read_file(LINE + b"{\n")
-    assert len(next(exports).spans) == 1
-    with pytest.raises(OtlpError):
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_lines_beside_a_broken_one_are_read(place: int) -> None:
+    lines = [LINE] * 3
+    lines.insert(place, b'{"resourceSpans": [}\n')
+    exports = door.read_file(b"".join(lines))
+    assert [len(next(exports).spans) for _ in range(3)] == [1, 1, 1]
+    with pytest.raises(OtlpError, match=f"^Line {place + 1}: .* at character 20"):
         next(exports)
+
+
+def test_many_broken_lines_are_told_shortly() -> None:
+    with pytest.raises(OtlpError, match=r"Line 5: .* 15 more lines cannot be read") as caught:
+        list(door.read_file(b"{}}\n" * 20))
+    assert len(caught.value.message) < 500
+
+
+def test_a_broken_document_says_in_which_line() -> None:
+    with pytest.raises(OtlpError, match="at line 3"):
+        list(door.read_file(b'{\n"resourceSpans":\n!}\n'))
 
 
 REFUSED = Export()

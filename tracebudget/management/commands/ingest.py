@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tracebudget import models
 from tracebudget.runtime.first_start import PROJECT
 
 UNREADABLE = 2  # exit status when a file could not be read
+TELL_EVERY_SECONDS = 2.0
 
 
 class Command(BaseCommand):
@@ -42,15 +44,17 @@ class Command(BaseCommand):
 
     def _store(self, file: str, project: models.Project) -> bool:
         """Store what can be read of a file; whether that was all of it."""
-        stored = 0
-        now = timezone.now()
+        stored, told_at = 0, time.monotonic()
         stream = Stream(project, models.Way.FILE, models.Signal.TRACES)
         try:
-            for export in read_file(_source(file), latest_ns=latest_ns(now)):
-                take_in(export, stream, now=now)
+            for export in read_file(_source(file), latest_ns=latest_ns(timezone.now())):
+                take_in(export, stream, now=timezone.now())
                 stored += export.stored
                 if message := export.message():
                     self.stderr.write(f"{file}: {message}")
+                if time.monotonic() - told_at >= TELL_EVERY_SECONDS:
+                    self.stderr.write(f"{file}: {stored} spans so far")
+                    told_at = time.monotonic()
         except OtlpError as error:
             self.stderr.write(f"{file}: {error}")
             return False
