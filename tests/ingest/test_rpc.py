@@ -14,6 +14,8 @@ import pytest
 from django.db import connection
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace import TracerProvider
@@ -23,10 +25,11 @@ from ingest import otlp_json
 from ingest.decode import Export
 from ingest.rpc import DETAILS, IGNORED, TRACES
 from tests import otlp
+from tests.ingest.test_fuzz import damaged, fuzzed, modes
 from tests.ingest.test_inputs import ANSWERS, INPUTS, Answer
 from tests.running import free_port
 from tracebudget import keys, models
-from tracebudget.packing import decompress
+from tracebudget.packing import decompress, unpack_spans
 from tracebudget.runtime import programs
 from tracebudget.runtime.addresses import listens
 from tracebudget.runtime.child import Command
@@ -58,6 +61,13 @@ class Target:
         metadata = [("x-api-key", self.secret if secret is None else secret)]
         answer = call(body, metadata=metadata, compression=compression, timeout=20)
         return ExportTraceServiceResponse.FromString(answer)
+
+    def code(self, body: bytes) -> Any:
+        try:
+            self.export(body)
+        except grpc.RpcError as error:
+            return error.code()
+        return grpc.StatusCode.OK
 
     def refusal(self, body: bytes, **how: Any) -> Any:
         """The error in the call's place, which is also the call."""
@@ -145,6 +155,19 @@ def protobuf_of(answer: Answer) -> bytes:
     content = (INPUTS / answer.file).read_bytes()
     is_protobuf = answer.file.endswith(".pb")
     return content if is_protobuf else otlp_json.parse(content, Export()).SerializeToString()
+
+
+@given(damaged(BODY + otlp.recorded(otlp.failing_tool)) | st.binary(max_size=200), modes)
+@fuzzed
+def test_damaged_messages_end_in_an_answer(
+    target: Target, body: bytes, privacy: models.Privacy
+) -> None:
+    models.Project.objects.update(privacy=privacy)
+    assert target.code(body) in {grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT}
+    for batch in models.SpanBatch.objects.all():
+        assert len(unpack_spans(decompress(batch.payload))) == batch.span_count
+    models.SpanBatch.objects.all().delete()
+    models.Trace.objects.all().delete()
 
 
 def test_refusals_have_the_status_that_the_specification_gives_them(target: Target) -> None:

@@ -23,7 +23,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from ingest import receipts
 from tests import otlp
-from tests.ingest.exporter import Exporter, error_message, partial_success, rejected
+from tests.ingest.exporter import Exporter, analyse_all, error_message, partial_success, rejected
 from tests.otlp import JSON, PROTOBUF, json_export, json_span
 from tracebudget import keys, models, partition
 from tracebudget.core.span import Span
@@ -340,6 +340,21 @@ def test_two_projects_can_hold_the_same_trace(exporter: Exporter) -> None:
     traces = models.Trace.objects.order_by("project__slug")
     assert [trace.project.slug for trace in traces] == ["other", "shop"]
     assert traces[0].trace_id == traces[1].trace_id
+
+
+def test_equal_trace_ids_of_two_projects_never_meet(
+    exporter: Exporter, project: models.Project
+) -> None:
+    other = models.Project.objects.create(slug="other", name="Other", privacy=models.Privacy.FULL)
+    _, secret = keys.create_key(other, "tests", models.IngestKey)
+    ours, theirs = json_span(name="ours"), json_span(name="theirs", spanId="00" * 7 + "01")
+    exporter.send(json_export(ours))
+    exporter.send(json_export(theirs), x_api_key=secret)
+    assert analyse_all() == 2
+    for owner, name in ((project, "ours"), (other, "theirs")):
+        trace = models.Trace.objects.get(project=owner)
+        spans = unpack_spans(decompress(models.SpanBatch.objects.get(trace=trace).payload))
+        assert ([span.name for span in spans], trace.name, trace.span_count) == ([name], name, 1)
 
 
 def test_the_privacy_of_the_project_decides_what_is_stored(
