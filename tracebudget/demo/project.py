@@ -11,6 +11,7 @@ from types import ModuleType
 from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Sum
 
 from tracebudget import keys, models
 from tracebudget.demo import coding, nightly, support
@@ -60,9 +61,17 @@ def revoke_keys(project: models.Project) -> None:
     models.IngestKey.objects.filter(project=project).delete()
 
 
-def waiting(project: models.Project) -> int:
-    """How many requests are not analysed yet."""
-    return models.Trace.objects.filter(project=project, analyzed_at__isnull=True).count()
+def analyzed(project: models.Project) -> int:
+    """How many requests are."""
+    return models.Trace.objects.filter(project=project, analyzed_at__isnull=False).count()
+
+
+def added_up(project: models.Project) -> int:
+    """How many requests figures over many rest on."""
+    whole = models.Rollup.objects.filter(
+        app__project=project, level=models.Level.DAY, metric="end_to_end"
+    )
+    return whole.aggregate(requests=Sum("total"))["requests"] or 0
 
 
 def remove() -> int:
@@ -72,7 +81,8 @@ def remove() -> int:
         if project is None:
             return 0
         traces = models.Trace.objects.filter(project=project)
-        count = traces.count()
+        # In the order of all writers: an analysis under way waits for us, or we for it.
+        count = len(traces.order_by("trace_id").select_for_update().values_list("pk"))
         for model in apps.get_models():
             if issubclass(model, models.DayPartitioned):  # without a constraint to the trace
                 model._default_manager.filter(trace__in=traces).delete()

@@ -28,7 +28,7 @@ from tracebudget.store.queue import (
 )
 from tracebudget.store.results import Analyzed, Failed, save_analyses, save_failures
 from tracebudget.store.retention import Pruned, PruneError, prune
-from tracebudget.store.rollups import refresh_rollups
+from tracebudget.store.rollups import refresh_rollups, rollups_paused
 
 __all__ = [
     "Analyzed",
@@ -52,6 +52,7 @@ __all__ = [
     "profile_of",
     "prune",
     "refresh_rollups",
+    "rollups_paused",
     "save_analyses",
     "save_diagnosis",
     "save_failures",

@@ -25,7 +25,7 @@ WINDOW = timedelta(days=7)  # of a diagnosis: it has busy hours and quiet ones
 SAMPLE_REQUESTS = 2_000  # of those: enough for a p95 in each band of prompts, read in half a second
 NEWS_REQUESTS = 5_000  # analysed again by a profile that knows of something new: ten seconds' work
 # To look at a call costs a hundredth of that: a hundredth of a core a busy app at most.
-WAIT_SECONDS_A_CALL = 0.05
+WAIT_SECONDS_A_CALL = 0.02
 
 Row = Mapping[str, Any]
 CALL_COLUMNS = (

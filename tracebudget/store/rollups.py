@@ -7,7 +7,8 @@ analysed twice, or goes, counts as often as it is there (docs/rollups.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
@@ -72,6 +73,14 @@ def refresh_rollups(clock: Clock) -> int:
     while clock() < until and (refreshed := _refresh_some(clock)):
         done += refreshed
     return done
+
+
+@contextmanager
+def rollups_paused() -> Iterator[None]:
+    """In one transaction: nobody adds up, so that apps can be deleted with their figures."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ADVISORY_LOCK])
+        yield
 
 
 @transaction.atomic

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from tracebudget import store
 from tracebudget.demo import project as demo_project
 from tracebudget.demo.day import DEFAULT_SEED, simulate
 from tracebudget.demo.sender import SendError, send
 from tracebudget.demo.work import Request
-from tracebudget.models import Project
 from tracebudget.runtime.first_start import addresses
 from tracebudget.runtime.readiness import is_ready
 
@@ -34,7 +35,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, remove: bool, seed: int, **options: Any) -> None:
         if remove:
-            count = demo_project.remove()
+            with store.rollups_paused():
+                count = demo_project.remove()
             self.stdout.write(f"Removed {count:,} requests." if count else "There was no demo.")
         else:
             self._make(seed)
@@ -56,24 +58,27 @@ class Command(BaseCommand):
             raise CommandError(f"{error} Try again: manage.py demo --remove, then demo") from error
         finally:
             demo_project.revoke_keys(project)
-        self._wait(project, len(requests))
+        self._wait("analysed", len(requests), lambda: demo_project.analyzed(project))
+        self._wait("added up", len(requests), lambda: demo_project.added_up(project))
         self.stdout.write(f"Look at {settings.URL}/p/{project.slug}/")
 
     def _send(self, requests: list[Request], *, url: str, key: str, seed: int) -> None:
         for sent in send(requests, url=url, key=key, seed=seed):
             self._show("sent", sent, len(requests))
 
-    def _wait(self, project: Project, total: int) -> None:
-        """Until all is analysed, or nothing has happened for long."""
-        waiting, since = total, time.monotonic()
-        while waiting:
+    def _wait(self, what: str, total: int, count: Callable[[], int]) -> None:
+        """Until all requests are that, or nothing has happened for long."""
+        done, since = 0, time.monotonic()
+        while done < total:
             if time.monotonic() - since > PATIENCE_SECONDS:
-                raise CommandError(f"{waiting:,} requests are not analysed: does the worker run?")
+                raise CommandError(
+                    f"{total - done:,} requests are not {what}: does the worker run?"
+                )
             time.sleep(POLL_SECONDS)
-            before, waiting = waiting, demo_project.waiting(project)
-            if waiting != before:
+            before, done = done, count()
+            if done != before:
                 since = time.monotonic()
-                self._show("analysed", total - waiting, total)
+                self._show(what, done, total)
 
     def _show(self, what: str, done: int, total: int) -> None:
         """A bar that grows in place on a terminal, and a line each tenth in a log."""
