@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help messages setup run test faults browser bench-core bench-ingest picture coverage lint format migrations-check check
+.PHONY: help docs messages setup run test faults browser bench-core bench-ingest picture coverage lint format migrations-check check
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ bench-core: .venv/dev  ## Measure what the analysis of spans costs, and how it g
 
 bench-ingest: .venv/dev  ## Measure what taking in, storing and analysing spans costs here
 	@$(BIN)/python manage.py bench_ingest
+
+docs: .venv/dev  ## Write the rules of docs/findings.md from the code
+	@$(BIN)/python -m tests.findings_doc
 
 messages: .venv/dev  ## Take new texts into locale/, and compile it
 	@$(BIN)/python -m tests.messages

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
+from tests import findings_doc
 from tracebudget.alerts.words import CHANGES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +21,11 @@ def test_every_setting_is_described_and_no_other() -> None:
     read = set(re.findall(r'env_\w+\(\s*"([A-Z_]+)"', code))
     described = set(re.findall(r"^\| `([A-Z_]+)` \|", text, flags=re.MULTILINE))
     assert described == read
+
+
+def test_findings_are_described_as_the_code_has_them() -> None:
+    """`make docs` writes them."""
+    assert findings_doc.PATH.read_text("utf-8") == findings_doc.whole()
 
 
 def test_every_kind_of_message_is_described() -> None:
