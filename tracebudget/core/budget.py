@@ -13,7 +13,7 @@ from tracebudget.core.report import Report, Turn, subtree, union_ns
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node
-from tracebudget.core.ttft import MIN_TPOT_TOKENS, TtftSource, tpot_ns
+from tracebudget.core.ttft import KNOWN, MIN_TPOT_TOKENS, tpot_ns
 
 TOOL_CALL = "tool_call:"  # followed by the tool's name
 
@@ -105,7 +105,7 @@ def _active_ns(turn: Turn) -> int:
 
 def known_ttft_ns(call: Node) -> int | None:
     """A TTFT that may be judged: measured or reported, never inferred."""
-    return call.ttft.ns if call.ttft.source in {TtftSource.MEASURED, TtftSource.REPORTED} else None
+    return call.ttft.ns if call.ttft.source in KNOWN else None
 
 
 def first_visible_ns(call: Node) -> int | None:

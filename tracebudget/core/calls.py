@@ -16,7 +16,9 @@ from tracebudget.core.dialects import recognise
 from tracebudget.core.dialects.facts import Child, SpanFacts
 from tracebudget.core.span import Span
 from tracebudget.core.step import (
+    ACTORS,
     MODEL_KINDS,
+    TOOLS,
     ModelFacts,
     Step,
     StepKind,
@@ -35,8 +37,7 @@ LOOK_UP = 16  # ancestors searched for a fact that a dialect writes further up
 
 # Spans that a call or a tool does not reach through: beyond them it is another agent's, or another
 # tool's, work.
-TOOLS = frozenset({StepKind.TOOL_CALL, StepKind.TOOL_SERVER})
-BARRIERS = frozenset({StepKind.TOOL_CALL, StepKind.TOOL_SERVER, StepKind.AGENT, StepKind.WORKFLOW})
+BARRIERS = TOOLS | ACTORS
 
 
 def read_steps(tree: Tree) -> None:
@@ -44,7 +45,9 @@ def read_steps(tree: Tree) -> None:
     for node in tree.nodes:
         if not node.is_placeholder:
             node.reading = recognise(node.span)
-    _drop_ignored(tree)
+    roles = {node.reading.role for node in tree.nodes}
+    if "ignore" in roles:
+        _drop_ignored(tree)
     for node in tree.nodes:
         dialect = node.reading.dialect
         if dialect is not None:
@@ -55,8 +58,10 @@ def read_steps(tree: Tree) -> None:
             if dialect.looks_down:
                 below = [Child(c.span.name, c.span.start_ns, c.duration) for c in node.children]
             node.step = read_step(node.span, node.reading, above, below)
-    _place_copies(tree)
-    _join_stream_logs(tree)
+    if "copy" in roles:
+        _place_copies(tree)
+    if "stream_log" in roles:
+        _join_stream_logs(tree)
     join_calls(tree)
     join_tools(tree)
 
@@ -146,24 +151,23 @@ def _end_by_log(call: Node, log: Node) -> None:
 
 def join_calls(tree: Tree) -> None:
     """Decide for each chain and each group of siblings which span is the call."""
-    exposed: dict[Node, list[Node]] = {}
+    exposed: dict[Node | None, list[Node]] = {}  # to the span above, last one first
     for node in reversed(tree.nodes):
-        below = [call for child in node.children for call in exposed.pop(child, ())]
-        if node.step is None and node.parent is not None:
-            if below:
-                exposed[node] = below
+        below = exposed.pop(node, [])
+        if node.step is None and not below:
             continue
-        kind = node.step.kind if node.step else None
-        if kind == StepKind.MODEL_CALL:
-            exposed[node] = _decide(node, below)
-        elif kind == StepKind.SERVER_CALL:
-            exposed[node] = _decide_server(node, below)
+        below.reverse()
+        kind = node.step.kind if node.step is not None else None
+        if kind is StepKind.MODEL_CALL:
+            below = _decide(node, below)
+        elif kind is StepKind.SERVER_CALL:
+            below = _decide_server(node, below)
         elif kind in BARRIERS or node.parent is None:
-            if below:
-                _settle(_join_twins(below, tree))
-        else:
-            exposed[node] = below
-    _settle(exposed.get(tree.root, ()))
+            _settle(_join_twins(below, tree))
+            continue
+        if below:
+            exposed.setdefault(node.parent, []).extend(reversed(below))
+    _settle(exposed.get(None, ()))
 
 
 def _settle(calls: Sequence[Node]) -> None:
@@ -355,7 +359,8 @@ def join_tools(tree: Tree) -> None:
             continue
         outer = _enclosing_tool(node)
         if outer is None:
-            node.step = replace(node.step, kind=StepKind.TOOL_CALL)
+            if node.step.kind is StepKind.TOOL_SERVER:
+                node.step = replace(node.step, kind=StepKind.TOOL_CALL)
         elif node.step.kind == StepKind.TOOL_SERVER or _is_same_tool(outer.step, node.step):
             outer.step = _with_inner(outer.step, node.step)
             node.absorbed, node.step = outer, None

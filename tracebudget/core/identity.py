@@ -9,7 +9,7 @@ from tracebudget.core.dialects.facts import is_redacted, unquoted
 from tracebudget.core.record import record
 from tracebudget.core.report import Report
 from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
-from tracebudget.core.step import StepKind
+from tracebudget.core.step import ACTORS
 from tracebudget.core.tree import Node, Note, Tree
 
 SESSION_KEYS = frozenset(common.SESSION_KEYS)
@@ -81,7 +81,7 @@ def _state(tree: Tree) -> tuple[str, str | None]:
 def _agents(report: Report) -> Iterable[str]:
     for turn in report.turns:
         step = turn.run.top.step
-        if step is not None and step.kind in {StepKind.AGENT, StepKind.WORKFLOW}:
+        if step is not None and step.kind in ACTORS:
             yield step.name
 
 

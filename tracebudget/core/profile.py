@@ -11,7 +11,7 @@ from typing import Any
 
 from tracebudget.core.fit import MIN_CALLS, SHARE, CallFit, Estimate, Sample, fit_calls
 from tracebudget.core.tokens import Tokens
-from tracebudget.core.ttft import TtftSource
+from tracebudget.core.ttft import KNOWN
 
 MIN_SIMPLE = 10  # requests of a model, for a median that others are held against
 SHORT_INPUT, SHORT_OUTPUT = 500, 150  # tokens: a simple request
@@ -139,7 +139,7 @@ def seen_calls(document: Mapping[str, Any]) -> list[SeenCall]:
 
 def _evidence(call: Mapping[str, Any]) -> int | None:
     """A first token that somebody saw: neither an estimate nor a mere lower bound."""
-    is_seen = call["ttft_source"] in {TtftSource.MEASURED, TtftSource.REPORTED}
+    is_seen = call["ttft_source"] in KNOWN
     ttft: int | None = call["ttft_ns"] if is_seen and not call["ttft_is_bound"] else None
     return ttft
 

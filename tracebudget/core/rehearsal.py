@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from tracebudget.core.critical_path import Hulls
 from tracebudget.core.span import KIND_CLIENT, KIND_PRODUCER
-from tracebudget.core.step import StepKind
+from tracebudget.core.step import ACTORS
 from tracebudget.core.tree import Node, Tree
 
 # Siblings that overlap by less were one after the other: by 1 ms, since clocks round, or by 1 % of
@@ -106,8 +106,8 @@ def _is_wrapper(node: Node) -> bool:
     """It does nothing itself that one could wait for. A client span does: it waits for others."""
     if node.absorbed is not None:
         return True
-    is_plain = node.step is None or node.step.kind in {StepKind.AGENT, StepKind.WORKFLOW}
-    return is_plain and node.span.kind not in {KIND_CLIENT, KIND_PRODUCER}
+    is_plain = node.step is None or node.step.kind in ACTORS
+    return is_plain and node.span.kind not in (KIND_CLIENT, KIND_PRODUCER)
 
 
 def _joined(intervals: Iterable[Extent]) -> list[Extent]:

@@ -15,7 +15,7 @@ from tracebudget.core.profile import Profile
 from tracebudget.core.rehearsal import Rehearsals
 from tracebudget.core.run import Answers, Run, find_runs, innermost_runs, name_tools, settle_ends
 from tracebudget.core.segment import CALMER, PARTS, TOOL_KINDS, Attribution, PathSlice, SegmentKind
-from tracebudget.core.step import StepKind
+from tracebudget.core.step import ACTORS, StepKind
 from tracebudget.core.timing import settle_timing
 from tracebudget.core.tree import Node, Note, Tree
 from tracebudget.core.turn import group_turns, turn_at
@@ -316,7 +316,7 @@ def _turns_of_steps(
 
 
 def _is_actor(node: Node) -> bool:
-    return node.step is not None and node.step.kind in {StepKind.AGENT, StepKind.WORKFLOW}
+    return node.step is not None and node.step.kind in ACTORS
 
 
 def _nest(

@@ -51,7 +51,10 @@ HTTP_STATUS_KEYS = ("http.response.status_code", "http.status_code")
 HTTP_ERROR = 400  # and above: the client's or the server's fault
 
 MODEL_KINDS = frozenset({StepKind.MODEL_CALL, StepKind.SERVER_CALL})
-CALLS = MODEL_KINDS | {StepKind.TOOL_CALL, StepKind.TOOL_SERVER}
+TOOLS = frozenset({StepKind.TOOL_CALL, StepKind.TOOL_SERVER})
+CALLS = MODEL_KINDS | TOOLS
+ACTORS = frozenset({StepKind.AGENT, StepKind.WORKFLOW})  # call models and tools
+WITH_CONTENT = frozenset({StepKind.MODEL_CALL, StepKind.TOOL_CALL})
 KIND_OF_ROLE = {kind.value: kind for kind in StepKind}
 
 AROUND_TOOL_NAMES = ("execute_tool ", ".tool")  # prefix and suffix of spans' names
@@ -168,30 +171,30 @@ def read_step(
     lend facts that stand on them.
     """
     role, dialect, present = reading
-    kind = KIND_OF_ROLE.get(role or "")
-    if kind is None or dialect is None:
+    kind = KIND_OF_ROLE.get(role) if role is not None else None
+    if role is None or kind is None or dialect is None:
         return None
     facts = SpanFacts(span, dialect, present)
     if children:
         facts.learn(children)
-    has_content = kind in {StepKind.MODEL_CALL, StepKind.TOOL_CALL}
-    content = Content(facts, kind.value) if has_content else None
+    is_tool = kind is StepKind.TOOL_CALL
+    content = Content(facts, role) if kind in WITH_CONTENT else None
     status = http_status(facts)
     failed = _is_error(facts, kind, status)
-    if not failed and kind == StepKind.TOOL_CALL and content is not None:
+    if not failed and is_tool and content is not None:
         failed = content.result is not None and content.result[1]
     return Step(
         kind=kind,
         name=step_name(facts, kind),
         dialect=dialect.id,
-        is_named=kind != StepKind.TOOL_CALL or _is_named(facts),
+        is_named=not is_tool or _is_named(facts),
         is_error=failed,
         error_type=_error_type(facts, status) if failed else None,
         http_status=status,
-        call_id=facts.text("tool_call_id") if kind == StepKind.TOOL_CALL else None,
+        call_id=facts.text("tool_call_id") if is_tool else None,
         content=content,
         model=read_model(facts, ancestors) if kind in MODEL_KINDS else None,
-        arguments_refused=kind == StepKind.TOOL_CALL and "tool_args_invalid" in facts.values,
+        arguments_refused=is_tool and "tool_args_invalid" in facts.values,
     )
 
 
@@ -225,7 +228,7 @@ def read_model(facts: SpanFacts, ancestors: Sequence[Span] = ()) -> ModelFacts:
 
 def step_name(facts: SpanFacts, kind: StepKind) -> str:
     """A tool's or an agent's own name where the span tells it, else the span's."""
-    if kind in {StepKind.TOOL_CALL, StepKind.TOOL_SERVER}:
+    if kind in TOOLS:
         return facts.text("tool_name") or _stripped(facts.span.name, *AROUND_TOOL_NAMES)
     if kind == StepKind.AGENT:
         return facts.text("agent_name") or _stripped(facts.span.name, "invoke_agent ", ".agent")
@@ -342,7 +345,7 @@ def _is_error(facts: SpanFacts, kind: StepKind, status: int | None) -> bool:
     values = facts.values
     if not FAILED.isdisjoint(values) and any(values.get(name) for name in FAILED):
         return True
-    return as_bool(values.get("success")) is False
+    return "success" in values and as_bool(values["success"]) is False
 
 
 def _error_type(facts: SpanFacts, status: int | None) -> str | None:

@@ -7,15 +7,20 @@ their keys.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tracebudget.core.dialects.facts import SpanFacts
 from tracebudget.core.dialects.table import Dialect
 from tracebudget.core.record import record
 
-COUNTS = tuple(
-    (name, f"{name}_tokens")
-    for name in ("input", "output", "total", "cache_read", "cache_write", "reasoning")
+INPUT: Final = "input_tokens"
+OUTPUT: Final = "output_tokens"
+TOTAL: Final = "total_tokens"
+CACHE_READ: Final = "cache_read_tokens"
+CACHE_WRITE: Final = "cache_write_tokens"
+REASONING: Final = "reasoning_tokens"
+NO_COUNTS: dict[str, int | None] = dict.fromkeys(
+    (INPUT, OUTPUT, TOTAL, CACHE_READ, CACHE_WRITE, REASONING)
 )
 ABSURD = 100_000_000  # tokens in one call: a hundred times the longest context window on offer
 
@@ -37,22 +42,22 @@ class Tokens:
 def read_tokens(facts: SpanFacts) -> Tokens:
     """The counts of one call in the product's meaning."""
     refused: list[str] = []
-    counts: dict[str, int | None] = {}
-    for name, fact in COUNTS:
-        value = facts.values.get(fact)
-        counts[name] = count(value) if value is not None else None
-        if value is not None and counts[name] is None:
-            refused.append(facts.sources[fact].where)
-    source = facts.sources.get("input_tokens")
+    counts = NO_COUNTS.copy()
+    for fact in NO_COUNTS:
+        if fact in facts.values:
+            counts[fact] = count(facts.values[fact])
+            if counts[fact] is None:
+                refused.append(facts.sources[fact].where)
+    source = facts.sources.get(INPUT)
     includes_cache = source.includes_cache if source is not None else None
-    if facts.dialect.zero_cache_is_unknown and not counts["cache_read"]:
-        counts["cache_read"] = None
+    if facts.dialect.zero_cache_is_unknown and not counts[CACHE_READ]:
+        counts[CACHE_READ] = None
     output = _output(counts)
     return Tokens(
         input=_input(counts, output, _cache_is_outside(counts, includes_cache, facts.dialect)),
-        cached_input=counts["cache_read"],
+        cached_input=counts[CACHE_READ],
         output=output,
-        reasoning=counts["reasoning"],
+        reasoning=counts[REASONING],
         refused=tuple(refused),
     )
 
@@ -77,25 +82,25 @@ def _cache_is_outside(counts: dict[str, int | None], says: bool | None, dialect:
         return not says
     if dialect.input_includes_cache == "no":
         return True
-    read, write = counts["cache_read"] or 0, counts["cache_write"] or 0
-    if counts["input"] is None or not read + write:
+    read, write = counts[CACHE_READ] or 0, counts[CACHE_WRITE] or 0
+    if counts[INPUT] is None or not read + write:
         return False
-    adds_up = counts["total"] == counts["input"] + (counts["output"] or 0) + read + write
-    return read > counts["input"] or adds_up
+    adds_up = counts[TOTAL] == counts[INPUT] + (counts[OUTPUT] or 0) + read + write
+    return read > counts[INPUT] or adds_up
 
 
 def _input(counts: dict[str, int | None], output: int | None, cache_is_outside: bool) -> int | None:
-    if counts["input"] is None:
+    if counts[INPUT] is None:
         return None
     if not cache_is_outside:
-        return counts["input"]
-    return counts["input"] + (counts["cache_read"] or 0) + (counts["cache_write"] or 0)
+        return counts[INPUT]
+    return counts[INPUT] + (counts[CACHE_READ] or 0) + (counts[CACHE_WRITE] or 0)
 
 
 def _output(counts: dict[str, int | None]) -> int | None:
     """Reasoning tokens are a part of output; where they were left out, the total shows it."""
-    output, reasoning = counts["output"], counts["reasoning"]
+    output, reasoning = counts[OUTPUT], counts[REASONING]
     if output is None or reasoning is None or reasoning <= output:
         return output
-    left_out = counts["total"] == (counts["input"] or 0) + output + reasoning
+    left_out = counts[TOTAL] == (counts[INPUT] or 0) + output + reasoning
     return output + reasoning if left_out else output

@@ -52,6 +52,9 @@ class TtftSource(StrEnum):
     UNKNOWN = "unknown"
 
 
+KNOWN = frozenset({TtftSource.MEASURED, TtftSource.REPORTED})  # somebody saw the first token
+
+
 @record
 class TtftClaim:
     """What one attribute or event says: `after_ns` from the span's start, or from its last

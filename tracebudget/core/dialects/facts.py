@@ -73,16 +73,19 @@ class SpanFacts:
     def all(self, name: str) -> list[Fact]:
         """The fact from each place that holds it, in the dialect's order; else as it was lifted."""
         places = self.present.facts.get(name, ())
-        read = [(read_value(self.span, place), place) for place in places]
-        found = [Fact(value, source) for value, source in read if value is not None]
-        if not found and name in self.values:
-            found = [Fact(self.values[name], self.sources[name])]
-        return found
+        if len(places) > 1:
+            read = [(read_value(self.span, place), place) for place in places]
+            found = [Fact(value, source) for value, source in read if value is not None]
+            if found:
+                return found
+        return [Fact(self.values[name], self.sources[name])] if name in self.values else []
 
     def text(self, name: str) -> str | None:
         """A fact that is a name or an id."""
         value = self.values.get(name)
-        return str(value) if type(value) in (str, int) else None
+        if type(value) is str:
+            return value
+        return str(value) if type(value) is int else None
 
     def learn(self, children: Sequence[Child]) -> None:
         """Add the facts that children tell, the first one of a name each."""
