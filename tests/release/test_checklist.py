@@ -19,7 +19,7 @@ from tracebudget.release.checklist_file import line, write_markdown
 
 def seen(app: models.App, version: str = "1.0") -> Checklist:
     release = Release(models.App.objects.get(pk=app.pk), version)
-    return checklist.checklist_of(release, releases.sample(release), releases.baselines(app))
+    return checklist.checklist_of(release, releases.sample(release))
 
 
 def item(app: models.App, name: str, version: str = "1.0") -> Item:
@@ -177,6 +177,6 @@ def test_number_of_queries_is_fixed(
 ) -> None:
     send(shop, "1.0", count=8)
     release = Release(models.App.objects.get(pk=shop.pk), "1.0")
-    taken, frozen = releases.sample(release), releases.baselines(shop)
-    with django_assert_num_queries(11):
-        checklist.checklist_of(release, taken, frozen)
+    taken = releases.sample(release)
+    with django_assert_num_queries(12):
+        checklist.checklist_of(release, taken)

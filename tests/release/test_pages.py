@@ -290,8 +290,8 @@ def test_number_of_queries_is_fixed(
     checklist.tick(
         Release(shop, "1.0"), "limits", is_done=True, note="n", user=None, now=AFTERWARDS
     )
-    with django_assert_num_queries(24):
+    with django_assert_num_queries(26):
         member.get(RELEASE)
     send(shop, "2.0", count=5)
-    with django_assert_num_queries(24):
+    with django_assert_num_queries(26):
         member.get(RELEASE)

@@ -79,14 +79,15 @@ def test_stranger_is_asked_to_sign_in_at_every_other_page(client: Client) -> Non
         "healthz",
         "readyz",
         "metrics",
-        "v1/traces",
-        "v1/logs",
-        "v1/metrics",
+        r"^v1/traces/?$",
+        r"^v1/logs/?$",
+        r"^v1/metrics/?$",
         "sign-in/",
         "sign-in/<str:token>/",
         "language/",
         "api/v1/projects/<slug:project>/requests",  # these ask for a token themselves
         "api/v1/projects/<slug:project>/requests/<trace_id:trace_id>",
+        "api/v1/projects/<slug:project>/apps/<slug:app>/gate",
     }
     assert {
         route

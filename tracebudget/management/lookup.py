@@ -46,14 +46,10 @@ def add_release_options(parser: ArgumentParser) -> None:
 
 def release_named(app: models.App, version: str | None, environment: str) -> Release:
     """A release that was seen, or the newest. Raises CommandError with those that there are."""
-    if version:
-        named = Release(app, version, environment)
-        if named.traces().exists():
-            return named
-    seen = releases.releases(app, environment)
-    if version is None and seen:
-        return Release(app, seen[0].version, environment)
-    known = ", ".join(release.version for release in seen)
+    found = releases.named(app, version, environment)
+    if found is not None:
+        return found
+    known = ", ".join(release.version for release in releases.releases(app, environment))
     where = f" in environment {environment!r}" if environment else ""
     raise CommandError(
         f"No request of release {version!r} was seen{where}; there are: {known}."

@@ -28,6 +28,7 @@ from tracebudget.series import METRIC_COLUMNS
 
 SAMPLE = 10_000  # requests of a release: as many tell its p95 to half a percent of their ranks
 LATEST = 20_000  # requests of an app, in which its releases are looked for
+LISTED = 100  # releases, and baselines; where each build has one, older ones are asked for by name
 COMPLETE = "complete"
 COLUMNS = (
     *("pk", "day", "state", "started_at", "has_error", "breached", "unjudged", "span_count"),
@@ -67,7 +68,7 @@ class SeenRelease:
 
 
 def releases(app: models.App, environment: str = "") -> list[SeenRelease]:
-    """The releases of an app, the newest first: the one that was first seen last. One query."""
+    """The newest releases of an app, the one first that was first seen last. One query."""
     latest = _analyzed(app, environment)[:LATEST]
     rows = models.Trace.objects.filter(pk__in=latest.values("pk"), version__gt="")
     grouped = (
@@ -77,8 +78,17 @@ def releases(app: models.App, environment: str = "") -> list[SeenRelease]:
     )
     return [
         SeenRelease(row["version"] or "", row["requests"], row["since"], row["until"])
-        for row in grouped.order_by("-since", "-until")
+        for row in grouped.order_by("-since", "-until")[:LISTED]
     ]
+
+
+def named(app: models.App, version: str | None, environment: str) -> Release | None:
+    """A release that was seen, or the newest; None where there is none. One query."""
+    if version is None:
+        seen = releases(app, environment)
+        return Release(app, seen[0].version, environment) if seen else None
+    release = Release(app, version, environment)
+    return release if release.traces().exists() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +182,25 @@ def kept(app: models.App, taken: Sample) -> list[Kept]:
 
 
 def baselines(app: models.App) -> list[models.Baseline]:
-    """All that were frozen, the latest first. One query."""
+    """What was frozen, the latest first: those that a list can show. One query."""
+    return list(_frozen(app)[:LISTED])
+
+
+def usual_baseline(release: Release) -> models.Baseline | None:
+    """The one to compare a release with: the latest of another in its environment. One query."""
+    others = _frozen(release.app).exclude(release=release.version)
+    return others.filter(environment=release.environment).first()
+
+
+def baseline_of(release: Release) -> models.Baseline | None:
+    """The one that stands for a release, if it was frozen. One query."""
+    own = _frozen(release.app).filter(release=release.version)
+    return own.filter(environment=release.environment).first()
+
+
+def _frozen(app: models.App) -> QuerySet[models.Baseline]:
     rows = models.Baseline.objects.filter(app=app).select_related("frozen_by")
-    return list(rows.order_by("-id"))
+    return rows.order_by("-id")
 
 
 def waiting(project: models.Project) -> int:

@@ -21,7 +21,6 @@ from tracebudget.core.ttft import MIN_TPOT_TOKENS
 from tracebudget.queries import releases
 from tracebudget.queries.releases import Release, Sample
 from tracebudget.queries.traces import Document
-from tracebudget.release.gate import baseline_of
 from tracebudget.series import OBSERVED
 from tracebudget.store import declared_of, gateway_of
 
@@ -65,11 +64,9 @@ class Checklist:
         return sum(1 for item in self.items if item.state == state)
 
 
-def checklist_of(
-    release: Release, taken: Sample, baselines: Sequence[models.Baseline]
-) -> Checklist:
-    """Every item for a release. Eleven queries."""
-    verdicts = checklist.check(_facts(release, taken, baselines))
+def checklist_of(release: Release, taken: Sample) -> Checklist:
+    """Every item for a release. Twelve queries."""
+    verdicts = checklist.check(_facts(release, taken))
     ticks, earlier = _ticks(release)
     items = [
         Item(name, number, verdict, ticks.get(name), earlier.get(name))
@@ -114,12 +111,12 @@ def _ticks(release: Release) -> tuple[Ticks, Ticks]:
 # --- facts ----------------------------------------------------------------------------------------
 
 
-def _facts(release: Release, taken: Sample, baselines: Sequence[models.Baseline]) -> Facts:
+def _facts(release: Release, taken: Sample) -> Facts:
     app, gateway = release.app, gateway_of(release.app)
     documents = releases.documents(taken)
     seen = _observed(gateway, documents)
     cap = next((k for k in releases.kept(app, taken) if k.metric == INPUT_TOKENS), None)
-    frozen = baseline_of(release, baselines)
+    frozen = releases.baseline_of(release)
     return Facts(
         recorded=_recorded(taken),
         times=_times(taken),

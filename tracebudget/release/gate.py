@@ -85,28 +85,6 @@ def judge(
     )
 
 
-def usual_baseline(
-    release: Release, baselines: Sequence[models.Baseline]
-) -> models.Baseline | None:
-    """The one to compare a release with: the latest of another release in its environment."""
-    others = (
-        baseline
-        for baseline in baselines
-        if baseline.release != release.version and baseline.environment == release.environment
-    )
-    return next(others, None)
-
-
-def baseline_of(release: Release, baselines: Sequence[models.Baseline]) -> models.Baseline | None:
-    """The one that stands for a release, if it was frozen."""
-    mine = (
-        baseline
-        for baseline in baselines
-        if baseline.release == release.version and baseline.environment == release.environment
-    )
-    return next(mine, None)
-
-
 def freeze(release: Release, taken: Sample, *, user: User | None, now: datetime) -> models.Baseline:
     """Keep the figures of a release as they are. Raises TooFewError."""
     figures = releases.figures(release.app, taken)

@@ -16,11 +16,14 @@ from django.views.decorators.http import require_safe
 
 from tracebudget import models
 from tracebudget.keys import find_key
+from tracebudget.queries import releases
 from tracebudget.queries import traces as trace_queries
+from tracebudget.release.gate_report import Report
 from tracebudget.web import paging
-from tracebudget.web.access import project_for, trace_for
+from tracebudget.web.access import app_for, project_for, trace_for
 from tracebudget.web.errors import json_error
 from tracebudget.web.forms import FilterForm
+from tracebudget.web.gate_form import GateForm
 
 BEARER = "bearer "
 SUMMARY = (
@@ -70,6 +73,25 @@ def show_request(request: HttpRequest, project: str, trace_id: UUID) -> HttpResp
     text = trace_queries.document_text(trace)
     if text is None:
         return json_error(404, trace.failure or "This request waits for its analysis. Ask again.")
+    return HttpResponse(text, content_type="application/json")
+
+
+@login_not_required
+@require_safe
+def show_gate(request: HttpRequest, project: str, app: str) -> HttpResponse:
+    """What the gate says of a release, as `manage.py gate --json` prints it."""
+    try:
+        mine = _project_for(request, project)
+    except Unauthorized:
+        return _ask_for_token()
+    form = GateForm(request.GET)
+    if not form.is_valid():
+        return json_error(400, "The gate cannot be asked so.", fields=form.errors.get_json_data())
+    its = app_for(mine, app)
+    judged = form.judged(its)
+    if judged is None:
+        return json_error(404, "No such release was seen, or no such baseline frozen.")
+    text = Report(judged, waiting=releases.waiting(mine)).json()
     return HttpResponse(text, content_type="application/json")
 
 

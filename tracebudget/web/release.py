@@ -46,7 +46,6 @@ class Look:
     baselines: Sequence[models.Baseline]
     release: Release | None = None
     baseline: models.Baseline | None = None  # compared with
-    own: models.Baseline | None = None  # of this release
     checklist: Checklist | None = None
     judged: Judged | None = None
 
@@ -77,8 +76,7 @@ def _look(app: models.App, query: QueryDict) -> Look:
         frozen,
         release,
         baseline,
-        gate.baseline_of(release, frozen),
-        checklist.checklist_of(release, taken, frozen),
+        checklist.checklist_of(release, taken),
         gate.judge(release, taken, baseline, rules=gate.USUAL_RULES),
     )
 
@@ -86,19 +84,19 @@ def _look(app: models.App, query: QueryDict) -> Look:
 def _asked_for(
     app: models.App, environment: str, version: str, seen: Sequence[SeenRelease]
 ) -> Release | None:
-    if not version:
-        return Release(app, seen[0].version, environment) if seen else None
-    release = Release(app, version, environment)
-    if not release.traces().exists():
-        raise Http404(f"no release {version!r} of this app")
-    return release
+    if version:
+        release = releases.named(app, version, environment)
+        if release is None:
+            raise Http404(f"no release {version!r} of this app")
+        return release
+    return Release(app, seen[0].version, environment) if seen else None
 
 
 def _baseline(
     release: Release, frozen: Sequence[models.Baseline], asked: str
 ) -> models.Baseline | None:
     named = next((baseline for baseline in frozen if str(baseline.pk) == asked), None)
-    return named or gate.usual_baseline(release, frozen)
+    return named or releases.usual_baseline(release)
 
 
 @require_safe

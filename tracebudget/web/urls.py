@@ -78,6 +78,7 @@ project_pages = [
 api_paths = [
     path("requests", api.list_requests, name="api_requests"),
     path("requests/<trace_id:trace_id>", api.show_request, name="api_request"),
+    path("apps/<slug:app>/gate", api.show_gate, name="api_gate"),
 ]
 
 urlpatterns = [

@@ -96,13 +96,12 @@ def wait(project: models.Project, seconds: int) -> int:
 
 def baseline_named(release: Release, version: str | None) -> models.Baseline | None:
     """The baseline of a release, or the usual one. Raises CommandError."""
-    frozen = releases.baselines(release.app)
     if version is None:
-        return gate.usual_baseline(release, frozen)
-    other = Release(release.app, version, release.environment)
-    found = gate.baseline_of(other, frozen)
+        return releases.usual_baseline(release)
+    found = releases.baseline_of(Release(release.app, version, release.environment))
     if found is None:
-        known = ", ".join(sorted({b.release for b in frozen})) or "none yet"
+        frozen = dict.fromkeys(b.release for b in releases.baselines(release.app))
+        known = ", ".join(frozen) or "none yet"
         where = f" in environment {release.environment!r}" if release.environment else ""
         raise CommandError(
             f"No baseline of release {version!r} was frozen{where}; there are: {known}. "
