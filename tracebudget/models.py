@@ -55,6 +55,34 @@ class Membership(models.Model):
         constraints = [models.UniqueConstraint(fields=["project", "user"], name="membership_once")]
 
 
+class Changed(models.TextChoices):
+    """What of a project owners change."""
+
+    PRIVACY = "privacy", _("Privacy mode")
+    MEMBER = "member", _("Member")
+    INGEST_KEY = "ingest_key", _("Ingest key")
+    API_TOKEN = "api_token", _("API token")
+
+
+class ProjectChange(models.Model):
+    """Who changed what when: the audit log of a project. Rows are written once and stay.
+
+    `subject` names the member or the key; `old` and `new` are the mode, the role, or the beginning
+    of the key; null: there was, or is, none.
+    """
+
+    project = models.ForeignKey(Project, models.CASCADE, db_index=False)
+    what = models.CharField(max_length=12, choices=Changed)
+    subject = models.TextField(default="", db_default="")
+    old = models.TextField(null=True)
+    new = models.TextField(null=True)
+    changed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "-id"], name="project_change_latest")]
+
+
 class Key(models.Model):
     """A secret shown once: stored as a prefix to look it up by and a digest to compare with."""
 

@@ -18,8 +18,8 @@ from tracebudget.sign_in import redeem
 
 KEYS, MEMBERS = "/p/shop/settings/keys/", "/p/shop/settings/members/"
 PRIVACY, RECEIVED = "/p/shop/settings/privacy/", "/p/shop/settings/received/"
-RETENTION = "/p/shop/settings/retention/"
-PAGES = (KEYS, MEMBERS, PRIVACY, RECEIVED, RETENTION)
+RETENTION, AUDIT = "/p/shop/settings/retention/", "/p/shop/settings/audit/"
+PAGES = (KEYS, MEMBERS, PRIVACY, RECEIVED, RETENTION, AUDIT)
 
 
 @pytest.fixture
@@ -250,6 +250,35 @@ def test_stranger_pins_nothing(stranger: Client, project: models.Project) -> Non
     assert stranger.post(f"/p/shop/requests/{trace.trace_id.hex}/pin/").status_code == 404
     trace.refresh_from_db()
     assert trace.pinned_at is None
+
+
+def test_audit_log_tells_who_changed_what(owner: Client) -> None:
+    row, _ = make_key(owner)
+    owner.post(f"{KEYS}ingest/{row.pk}/revoke/")
+    owner.post(MEMBERS, {"username": "noor", "role": "member"})
+    noor = models.Membership.objects.get(user__username="noor")
+    owner.post(f"{MEMBERS}{noor.pk}/role/", {"role": "owner"})
+    owner.post(f"{MEMBERS}{noor.pk}/remove/")
+    owner.post(PRIVACY, {"privacy": "masked"})
+    said = text(owner.get(AUDIT))
+    lines = [
+        "mia Privacy mode Full Masked",
+        "mia Member noor Owner none",
+        "mia Member noor Member Owner",
+        "mia Member noor none Member",
+        f"mia Ingest key production {row.prefix}… none",
+        f"mia Ingest key production none {row.prefix}…",
+    ]
+    places = [said.find(line) for line in lines]
+    assert -1 not in places
+    assert places == sorted(places)  # the latest first
+
+
+def test_what_was_refused_is_not_in_the_audit_log(owner: Client, member: User) -> None:
+    mine = models.Membership.objects.get(user=member)
+    owner.post(f"{MEMBERS}{mine.pk}/remove/")
+    owner.post(PRIVACY, {"privacy": "full"})  # as it is
+    assert not models.ProjectChange.objects.exists()
 
 
 # --- one's own -----------------------------------------------------------------------------------

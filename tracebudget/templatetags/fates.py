@@ -1,4 +1,4 @@
-"""What the privacy door did, for the page that shows it."""
+"""Words of the pages of settings: what the privacy door did, and what owners changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django import template
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from tracebudget.models import Fate, Place
+from tracebudget.models import Changed, Fate, Place, Privacy, Role
 from tracebudget.queries.receipts import Name
 
 register = template.Library()
@@ -56,6 +56,16 @@ def totals(names: Iterable[Name], columns: Columns) -> list[int]:
 
 def total(names: Iterable[Name]) -> Counter[Fate]:
     return sum((name.fates for name in names), Counter())
+
+
+@register.filter
+def stored_as(value: str | None, what: str) -> str | Promise:
+    """A value of the audit log in words: a mode or a role by its name, of a key its beginning."""
+    if value is None:
+        return _("none")
+    if what == Changed.PRIVACY:
+        return Privacy(value).label
+    return Role(value).label if what == Changed.MEMBER else f"{value}…"
 
 
 @register.filter

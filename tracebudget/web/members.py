@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from tracebudget import models
 from tracebudget.sign_in import create_sign_in_url
 from tracebudget.web.access import is_owner, project_for, require_owner
+from tracebudget.web.audit import Change, note
 from tracebudget.web.settings_forms import MemberForm, RoleForm
 
 
@@ -53,7 +54,10 @@ def _add(request: HttpRequest, project: models.Project, form: MemberForm) -> Htt
     if is_new:
         user.set_unusable_password()
         user.save(update_fields=["password"])
-    models.Membership.objects.create(project=project, user=user, role=form.cleaned_data["role"])
+    role = form.cleaned_data["role"]
+    models.Membership.objects.create(project=project, user=user, role=role)
+    change = Change(models.Changed.MEMBER, None, role, name)
+    note(request, project, change, now=timezone.now())
     if is_new:
         return _show_link(request, project, user)
     messages.success(request, gettext("%(name)s is a member now.") % {"name": name})
@@ -99,10 +103,13 @@ def _change(request: HttpRequest, membership: models.Membership, role: str | Non
         project=membership.project_id, role=models.Role.OWNER
     ).exclude(pk=membership.pk)
     name = {"name": membership.user.get_username()}
+    change = Change(models.Changed.MEMBER, membership.role, role, name["name"])
     if role != models.Role.OWNER and not others.exists():
         said = gettext("%(name)s is the only owner. Make somebody else an owner first.")
         messages.error(request, said % name)
-    elif role is None:
+        return
+    note(request, membership.project, change, now=timezone.now())
+    if role is None:
         membership.delete()
         messages.success(request, gettext("%(name)s is no member any more.") % name)
     else:

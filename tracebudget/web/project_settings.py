@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -17,6 +18,7 @@ from tracebudget.queries.disk import disk_forecast
 from tracebudget.queries.receipts import latest_receipts, names_in
 from tracebudget.queries.traces import pinned, pinned_count
 from tracebudget.web.access import is_owner, project_for, require_owner
+from tracebudget.web.audit import Change, note
 from tracebudget.web.settings_forms import PrivacyForm
 
 
@@ -43,11 +45,18 @@ def _save_privacy(request: HttpRequest, project: models.Project) -> HttpResponse
     elif form.cleaned_data["privacy"] == project.privacy:
         messages.info(request, gettext("Nothing changed."))
     else:
-        project.privacy = form.cleaned_data["privacy"]
-        project.save(update_fields=["privacy"])
+        _change_privacy(request, project, form.cleaned_data["privacy"])
         said = gettext("Saved. It holds for what arrives from now on; what is stored stays.")
         messages.success(request, said)
     return redirect("privacy", project.slug)
+
+
+@transaction.atomic
+def _change_privacy(request: HttpRequest, project: models.Project, privacy: str) -> None:
+    change = Change(models.Changed.PRIVACY, project.privacy, privacy)
+    project.privacy = privacy
+    project.save(update_fields=["privacy"])
+    note(request, project, change, now=timezone.now())
 
 
 @require_safe
