@@ -219,6 +219,14 @@ WHYS: dict[str, Text] = {
     ),
 }
 
+# Evidence that is a code of ours, not a name from the trace.
+VALUES: dict[tuple[str, str], Text] = {
+    ("same_by", "prompt"): _("the prompt"),
+    ("same_by", "tokens"): _("model and token counts"),
+    ("larger", "unsplit"): _("not split"),
+}
+
+
 # --- sentences -----------------------------------------------------------------------------------
 
 
@@ -263,7 +271,9 @@ def say(key: str, value: Any) -> str | None:
         return None
     if isinstance(value, list):
         return " → ".join(str(item) for item in value if item is not None) or None
-    return (value or None) if isinstance(value, str) else _say_number(key, value)
+    if isinstance(value, str):
+        return str(VALUES.get((key, value), value)) or None
+    return _say_number(key, value)
 
 
 def _say_number(key: str, value: int) -> str:
@@ -437,7 +447,8 @@ def _of_kind(steps: Sequence[Document], kind: str) -> list[Document]:
 def _calls_fact(steps: Sequence[Document], text: str) -> str:
     errors = sum(1 for s in steps if s["status"] == "error")
     failed = ngettext("%(n)s failed", "%(n)s failed", errors) % {"n": count(errors)}
-    return f"{text % {'n': count(len(steps))}}, {failed}."
+    calls = text % {"n": count(len(steps))}
+    return gettext("%(calls)s, %(failed)s.") % {"calls": calls, "failed": failed}
 
 
 def _context_facts(steps: Sequence[Document]) -> str:

@@ -88,6 +88,12 @@ def test_a_moment_is_said_as_one() -> None:
     assert said.figures == (("assumed end", "2026-01-01T00:00:00.000000000Z"),)
 
 
+def test_codes_among_the_evidence_are_said_in_words() -> None:
+    evidence = {"same_by": "tokens", "tool": "tokens"}
+    said = wording.explain({"code": "double_generation", "evidence": evidence})
+    assert said.figures == (("the same by", "model and token counts"), ("tool", "tokens"))
+
+
 def test_text_from_outside_is_no_format() -> None:
     """A tool may be called {limit_ns}."""
     evidence = {"tool": "{limit_ns}", "duration_ns": MS}
