@@ -30,15 +30,22 @@ def assert_sane(
     body: bytes,
     content_type: str,
     *,
-    encoding: str = "",
     privacy: models.Privacy = models.Privacy.FULL,
+    neighbour: str = "",
+    **headers: str,
 ) -> None:
+    """No 5xx, all that was stored can be read, and the span with the neighbour's id is there."""
     models.Project.objects.update(privacy=privacy)
     keys.forget_all()
-    response = exporter.send(body, content_type, content_encoding=encoding)
+    response = exporter.send(body, content_type, **headers)
     assert response.status_code in {200, 400, 413}, response.content
+    assert not neighbour or response.status_code == 200, response.content
+    stored = {""}
     for batch in models.SpanBatch.objects.all():
-        assert len(unpack_spans(decompress(bytes(batch.payload)))) == batch.span_count
+        spans = unpack_spans(decompress(batch.payload))
+        assert len(spans) == batch.span_count
+        stored |= {span.span_id for span in spans}
+    assert neighbour in stored
     models.SpanBatch.objects.all().delete()
     models.Trace.objects.all().delete()
 
@@ -48,7 +55,7 @@ def assert_sane(
 def test_random_bytes(exporter: Exporter, body: bytes) -> None:
     assert_sane(exporter, body, PROTOBUF)
     assert_sane(exporter, body, JSON)
-    assert_sane(exporter, body, JSON, encoding="gzip")
+    assert_sane(exporter, body, JSON, content_encoding="gzip")
 
 
 @st.composite
@@ -81,7 +88,7 @@ def test_damaged_json(exporter: Exporter, body: bytes, privacy: models.Privacy) 
 @given(damaged(gzip.compress(BODY)))
 @fuzzed
 def test_damaged_gzip(exporter: Exporter, body: bytes) -> None:
-    assert_sane(exporter, body, PROTOBUF, encoding="gzip")
+    assert_sane(exporter, body, PROTOBUF, content_encoding="gzip")
 
 
 odd_values = st.recursive(
@@ -116,6 +123,10 @@ odd_values = st.recursive(
 FIELDS = [*json_span(), "parentSpanId", "status", "events", "links", "attributes", "flags"]
 
 
+NEIGHBOUR = "0123456789abcdef"
+GOOD = json_span(traceId="9" * 32, spanId=NEIGHBOUR)
+
+
 @given(st.dictionaries(st.sampled_from(FIELDS), odd_values, max_size=4), odd_values, modes)
 @fuzzed
 def test_odd_fields(
@@ -123,5 +134,22 @@ def test_odd_fields(
 ) -> None:
     span = json_span(**{"attributes": [{"key": "k", "value": value}]} | changes)
     events = json_span(events=[{"name": "e", "attributes": [{"key": "k", "value": value}]}])
-    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span, events]}]}]})
-    assert_sane(exporter, body.encode(), JSON, privacy=privacy)
+    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span, events, GOOD]}]}]})
+    assert_sane(exporter, body.encode(), JSON, privacy=privacy, neighbour=NEIGHBOUR)
+
+
+@st.composite
+def odd_frames(draw: st.DrawFn) -> bytes:
+    """A good span in a good frame, between frames in which anything stands anywhere."""
+    scope_spans = {"scope": draw(odd_values), "spans": draw(odd_values | st.just([json_span()]))}
+    lists = {"scopeSpans": draw(odd_values | st.just([scope_spans, draw(odd_values)]))}
+    frame = {"resource": draw(odd_values), **lists}
+    good = {"scopeSpans": [{"spans": [GOOD]}]}
+    document = {"resourceSpans": [frame, good, draw(odd_values)], "more": draw(odd_values)}
+    return json.dumps(document).encode()
+
+
+@given(odd_frames(), modes)
+@fuzzed
+def test_odd_frames(exporter: Exporter, body: bytes, privacy: models.Privacy) -> None:
+    assert_sane(exporter, body, JSON, privacy=privacy, neighbour=NEIGHBOUR)
