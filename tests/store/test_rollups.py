@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import pytest
+from django.conf import settings
 from django.db import connections
 
 from tests.web.traces import (
@@ -21,6 +22,7 @@ from tests.web.traces import (
 from tracebudget import models, store
 from tracebudget.models import Level
 from tracebudget.series import start_of
+from tracebudget.store import rollups
 from tracebudget.store.rollups import ADVISORY_LOCK
 
 HOUR_MS = 3_600_000
@@ -143,6 +145,23 @@ def test_a_request_that_moves_to_another_app_leaves_the_first(project: models.Pr
     refreshed(AFTERWARDS + timedelta(minutes=1))
     assert not figures(project, "part")
     assert figures(project, "team")
+
+
+def test_full_stretches_are_taken_a_few_at_a_time(
+    project: models.Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two requests in each of three stretches, and room for three: first two stretches."""
+    monkeypatch.setattr(rollups, "REQUESTS_AT_ONCE", 3)
+    monkeypatch.setattr(settings, "ROLLUP_SLICE_SECONDS", 1)
+    ten_minutes = 600_000
+    for n in range(3):
+        first = worked_example(2 * n + 1, at_ms=n * ten_minutes)
+        arrive_only(project, first, worked_example(2 * n + 2, at_ms=n * ten_minutes + 1))
+    moments = iter(
+        [AFTERWARDS, AFTERWARDS, AFTERWARDS, AFTERWARDS, AFTERWARDS + timedelta(hours=1)]
+    )
+    assert store.refresh_rollups(lambda: next(moments)) == 2
+    assert refreshed() == 1
 
 
 def test_a_busy_stretch_waits_the_longer_the_more_requests_it_has(

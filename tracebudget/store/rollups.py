@@ -40,7 +40,8 @@ ADVISORY_LOCK = 7_403_107
 # To add up a request costs a tenth of that: a tenth of the time goes into a busy stretch at most.
 WAIT_SECONDS_A_REQUEST = 0.001
 ROWS_AT_ONCE = 2_000  # read
-STRETCHES_AT_ONCE = 20  # in one transaction: an hour of quiet apps, a second of a busy one
+# In one transaction: a second's work. A stretch that has more is added up alone.
+STRETCHES_AT_ONCE, REQUESTS_AT_ONCE = 20, 10_000
 
 Clock = Callable[[], datetime]
 
@@ -103,30 +104,48 @@ def _refresh_some(clock: Clock) -> int:
 
 
 def _take_due(cursor: CursorWrapper, now: datetime) -> list[Stretch]:
-    """Some stretches off the queue. The more requests one had when it was added up last, the longer
-    it waits.
+    """Some stretches off the queue, always one. The more requests one had when it was added up
+    last, the longer it waits.
     """
     cursor.execute(
-        """
-        WITH touched AS (
-            SELECT app_id, start, min(id) AS first FROM tracebudget_touched GROUP BY app_id, start
-        ), due AS (
-            SELECT touched.app_id, touched.start FROM touched LEFT JOIN LATERAL (
-                SELECT max(made_at) AS made_at, sum(total) AS requests FROM tracebudget_rollup
-                WHERE app_id = touched.app_id AND level = %s AND start = touched.start
-                    AND metric = 'end_to_end'
-            ) AS rollup ON true
-            WHERE made_at IS NULL OR made_at + requests * make_interval(secs => %s) <= %s
-            ORDER BY first LIMIT %s
-        ), taken AS (
-            DELETE FROM tracebudget_touched AS touched USING due
-            WHERE touched.app_id = due.app_id AND touched.start = due.start
-        )
-        SELECT app_id, start FROM due
-        """,
-        [Level.TEN_MINUTES, WAIT_SECONDS_A_REQUEST, now, STRETCHES_AT_ONCE],
+        TAKE_DUE,
+        {
+            "level": Level.TEN_MINUTES,
+            "wait": WAIT_SECONDS_A_REQUEST,
+            "now": now,
+            "stretches": STRETCHES_AT_ONCE,
+            "requests": REQUESTS_AT_ONCE,
+        },
     )
     return [Stretch(*row) for row in cursor.fetchall()]
+
+
+TAKE_DUE = """
+    WITH touched AS (
+        SELECT app_id, start, min(id) AS first FROM tracebudget_touched GROUP BY app_id, start
+    ), due AS (
+        SELECT touched.* FROM touched LEFT JOIN LATERAL (
+            SELECT max(made_at) AS made_at, sum(total) AS requests FROM tracebudget_rollup
+            WHERE app_id = touched.app_id AND level = %(level)s AND start = touched.start
+                AND metric = 'end_to_end'
+        ) AS rollup ON true
+        WHERE made_at IS NULL OR made_at + requests * make_interval(secs => %(wait)s) <= %(now)s
+        ORDER BY first, start LIMIT %(stretches)s
+    ), sized AS (
+        SELECT due.*, sum(requests) OVER (ORDER BY first, start, app_id) - requests AS before
+        FROM due, LATERAL (
+            SELECT count(*) AS requests FROM tracebudget_trace
+            WHERE app_id = due.app_id AND started_at >= due.start
+                AND started_at < due.start + make_interval(mins => %(level)s)
+        ) AS trace
+    ), taken AS (
+        SELECT app_id, start FROM sized WHERE before < %(requests)s
+    ), gone AS (
+        DELETE FROM tracebudget_touched AS touched USING taken
+        WHERE touched.app_id = taken.app_id AND touched.start = taken.start
+    )
+    SELECT app_id, start FROM taken
+"""
 
 
 # --- ten minutes, from rows of conclusions --------------------------------------------------------
