@@ -65,11 +65,18 @@ def test_growth_of_the_golden_case() -> None:
         ((1000, 60), (1200, 150), (1499, 270)),
         ((1000, 60), (3000, 70), (6000, 79)),
         ((1000, 200), (3000, 220), (6000, 239)),
+        ((1000, 183), (2400, 294), (3800, 206), (5200, 282), (6600, 234)),
     ],
-    ids=["two turns", "input grows less", "less than 20 ms", "less than 20 %"],
+    ids=["two turns", "input grows less", "less than 20 ms", "less than 20 %", "to and fro"],
 )
 def test_growth_is_silent(calls: tuple[tuple[int, float], ...]) -> None:
     assert found("context_growth", conversation(*calls)) is None
+
+
+def test_growth_bears_one_turn_that_is_out_of_line() -> None:
+    """In nine of ten pairs of turns the later one is slower."""
+    calls = ((1000, 60), (2250, 170), (3500, 165), (4750, 217), (6000, 270))
+    assert found("context_growth", conversation(*calls)) is not None
 
 
 def test_half_as_much_again_is_growth() -> None:

@@ -19,6 +19,7 @@ MS = 1_000_000
 MIN_TURNS = 3  # two points make no trend
 GROWTH = 1.5  # input against turn 0
 TTFT_RISE_NS, TTFT_RISE_SHARE = 20 * MS, 0.20  # less is noise
+RISING_SHARE = 0.75  # of all pairs of turns the later one is no faster: else it is noise
 SMALL_CACHED_SHARE = 0.5  # with half of the prompt from the cache, growth is being handled
 MIN_PREFIX_TOKENS = 1024  # what the large providers cache at the least
 JUMP_TOKENS, JUMP_SHARE = 1_000, 0.5  # one result that makes the next prompt this much longer
@@ -56,9 +57,15 @@ def context_growth(case: Case) -> Iterator[Finding | Unknown]:
             rise < TTFT_RISE_NS
             or rise < TTFT_RISE_SHARE * ttfts[0]
             or (cached or 0) >= SMALL_CACHED_SHARE * (after.input or 1)
+            or not _keeps_rising([ttft for ttft in ttfts if ttft is not None])
         ):
             continue
         yield _growth(case, calls, run, ttfts[0], ttfts[-1])
+
+
+def _keeps_rising(values: Sequence[int]) -> bool:
+    pairs = list(itertools.combinations(values, 2))
+    return sum(later >= earlier for earlier, later in pairs) >= RISING_SHARE * len(pairs)
 
 
 def _growth(case: Case, calls: list[Node], run: Run, ttft_before: int, ttft_after: int) -> Finding:
