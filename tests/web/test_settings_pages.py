@@ -307,3 +307,25 @@ def test_projects_page_tells_which_one_burns(page: Client, project: models.Proje
     said = text(page.get("/projects/"))
     assert "Quiet waits for its first trace 0 —" in said
     assert "Shop 1 alert fires 1 2026-01-01 12:00:00" in said
+
+
+def test_owner_makes_a_project_of_her_own(owner: Client, member: User) -> None:
+    answer = owner.post("/projects/", {"name": "Søk & Finn"})
+    assert answer.headers["Location"] == "/p/sk-finn/setup/"
+    made = models.Project.objects.get(slug="sk-finn")
+    assert made.privacy == models.Privacy.TIMINGS_ONLY
+    assert made.memberships.get().user == member
+    assert owner.get("/p/sk-finn/settings/members/").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["Shop", "shop!", "商店", "x" * 100])
+def test_address_of_a_new_project_is_free(owner: Client, name: str) -> None:
+    for _ in range(2):
+        assert owner.post("/projects/", {"name": name}).status_code == 302
+    assert models.Project.objects.count() == 3
+    assert all(len(project.slug) <= 50 for project in models.Project.objects.all())
+
+
+def test_member_makes_no_project(page: Client) -> None:
+    assert page.post("/projects/", {"name": "Mine"}).status_code == 403
+    assert "Make a new project" not in page.get("/projects/").content.decode()

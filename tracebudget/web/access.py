@@ -34,6 +34,11 @@ def is_owner(user: Reader, project: models.Project) -> bool:
     return mine.filter(role=models.Role.OWNER).exists()
 
 
+def owns_any(user: Reader) -> bool:
+    """Whether a user owns a project, and so may make another. One query."""
+    return models.Membership.objects.filter(user=user.pk, role=models.Role.OWNER).exists()
+
+
 def require_owner(user: Reader, project: models.Project) -> None:
     """Raises PermissionDenied for a member who is no owner. One query."""
     if not is_owner(user, project):

@@ -56,5 +56,11 @@ class RoleForm(forms.Form):
     role = forms.ChoiceField(label=_("role"), choices=models.Role.choices)
 
 
+class ProjectForm(forms.Form):
+    """A new project. Its address is made of its name."""
+
+    name = forms.CharField(label=_("name"), max_length=100)
+
+
 class PrivacyForm(forms.Form):
     privacy = forms.ChoiceField(choices=models.Privacy.choices)

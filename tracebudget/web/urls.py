@@ -15,6 +15,7 @@ from tracebudget.web import (
     keys,
     members,
     project_settings,
+    projects,
     release,
     sessions,
     setup,
@@ -84,13 +85,13 @@ api_paths = [
 ]
 
 urlpatterns = [
-    path("", views.home_page, name="home"),
+    path("", projects.home_page, name="home"),
     path("sign-in/", sign_in.sign_in, name="sign_in"),
     path("sign-in/<str:token>/", sign_in.sign_in_by_link, name="sign_in_by_link"),
     path("sign-out/", sign_in.sign_out, name="sign_out"),
     path("account/", account.account_page, name="account"),
     path("language/", login_not_required(set_language), name="language"),
-    path("projects/", views.projects_page, name="projects"),
+    path("projects/", projects.projects_page, name="projects"),
     path("p/<slug:project>/", include(project_pages)),
     path("api/v1/projects/<slug:project>/", include(api_paths)),
 ]

@@ -16,10 +16,9 @@ from django.views.decorators.http import require_POST, require_safe
 from tracebudget import models
 from tracebudget.queries import apps as app_queries
 from tracebudget.queries import traces as trace_queries
-from tracebudget.queries.projects import project_lines
 from tracebudget.queries.sessions import neighbours
 from tracebudget.web import paging
-from tracebudget.web.access import app_for, project_for, projects_of, trace_for
+from tracebudget.web.access import app_for, project_for, trace_for
 from tracebudget.web.app_page import Many
 from tracebudget.web.figures import of_columns, percentiles_figure, segments_figure, shares
 from tracebudget.web.forms import FilterForm, ScopeForm
@@ -28,19 +27,6 @@ from tracebudget.web.request_page import TABLE_ROWS, RequestPage, part_of
 from tracebudget.web.setup import setup_context
 from tracebudget.web.spans import TREE_ROWS, read_span, tree_of
 from tracebudget.web.waterfall import Picture
-
-
-@require_safe
-def home_page(request: HttpRequest) -> HttpResponse:
-    """A member of one project goes there at once."""
-    projects = projects_of(request.user)
-    return redirect("apps", projects[0].slug) if len(projects) == 1 else redirect("projects")
-
-
-@require_safe
-def projects_page(request: HttpRequest) -> HttpResponse:
-    """Where do I belong, and where is something to look at?"""
-    return render(request, "home.html", {"lines": project_lines(projects_of(request.user))})
 
 
 @require_safe
