@@ -94,7 +94,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "urls": ("probes", "ingest.urls", "web"),
     "otlp_urls": ("probes", "ingest.urls"),
     "apps": ("celery",),
-    "beat": (), "celery": ("collector",), "probes": (), "collector": (),
+    "beat": (), "celery": ("collector", "runtime.niceness"), "probes": (), "collector": (),
     "wsgi": ("runtime.tether",), "otlp_wsgi": ("runtime.tether", "runtime.spread"),
     "otlp_grpc": ("ingest.rpc", "runtime.addresses"),
 }  # fmt: skip

@@ -10,6 +10,7 @@ from celery.signals import setup_logging, worker_process_init
 from django.conf import settings
 
 from tracebudget.collector import relax_collector
+from tracebudget.runtime.niceness import give_way
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tracebudget.settings")
 
@@ -28,7 +29,7 @@ def keep_our_logging(**_: Any) -> None:
 
 
 @worker_process_init.connect
-def give_way(**_: Any) -> None:
+def stand_back(**_: Any) -> None:
     """Analysis can wait, and exporters cannot: in a burst the cores belong to ingest first."""
-    os.nice(settings.WORKER_NICENESS)
+    give_way(settings.WORKER_NICENESS)
     relax_collector()
