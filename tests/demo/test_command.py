@@ -103,6 +103,27 @@ def lost_in(row: str) -> int:
     return 0 if said[1] == "—" else parse_duration(said[1])
 
 
+def test_the_gate_stops_the_release_that_lost_its_parallel_tools(reader: Reader) -> None:
+    page = unescape(reader.read(f"/p/demo/apps/{support.APP}/release/"))
+    assert f"against release {support.OLD_RELEASE} and the budgets" in page
+    assert "would fail" in page
+    grown = re.findall(r"finding=(\w+)\">([^<]+)</a></li>", page)
+    assert [code for code, _ in grown][:3] == ["serial_tools"] * 3  # what cost the most comes first
+
+
+def test_what_is_declared_is_held_against_the_day(reader: Reader) -> None:
+    page = unescape(reader.read(f"/p/demo/apps/{support.APP}/declared/"))
+    states = {
+        setting[1]: state[1]
+        for row in page.split("<tr>")
+        if (setting := re.search(r"<code>\w+\.(\w+)</code>", row))
+        and (state := re.search(r"(confirmed|contradicted|unseen)</span>", row))
+    }
+    assert states["parallel"] == "contradicted"
+    assert states["prefix_cache"] == "confirmed"
+    assert states["temperature"] == "unseen"
+
+
 def test_a_second_day_needs_the_first_one_gone(up: RunningUp) -> None:
     refused = up.manage("demo")
     assert refused.returncode != 0

@@ -9,12 +9,17 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
 
-from tracebudget import store
+from tracebudget import models, store
 from tracebudget.demo import project as demo_project
+from tracebudget.demo import support
 from tracebudget.demo.day import DEFAULT_SEED, simulate
 from tracebudget.demo.sender import SendError, send
 from tracebudget.demo.work import Request
+from tracebudget.queries import releases
+from tracebudget.queries.releases import Release
+from tracebudget.release import gate
 from tracebudget.runtime.first_start import addresses
 from tracebudget.runtime.readiness import is_ready
 
@@ -60,6 +65,7 @@ class Command(BaseCommand):
             demo_project.revoke_keys(project)
         self._wait("analysed", len(requests), lambda: demo_project.analyzed(project))
         self._wait("added up", len(requests), lambda: demo_project.added_up(project))
+        freeze_old_release(project)
         self.stdout.write(f"Look at {settings.URL}/p/{project.slug}/")
 
     def _send(self, requests: list[Request], *, url: str, key: str, seed: int) -> None:
@@ -92,3 +98,10 @@ class Command(BaseCommand):
         self.tenths = 0 if is_last else done * 10 // total
 
     tenths = 0  # of the bar that were shown
+
+
+def freeze_old_release(project: models.Project) -> None:
+    """Before the new one lost its parallel tools, as its team would have done."""
+    app = models.App.objects.get(project=project, name=support.APP)
+    old = Release(app, support.OLD_RELEASE)
+    gate.freeze(old, releases.sample(old), user=None, now=timezone.now())
