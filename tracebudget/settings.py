@@ -179,7 +179,8 @@ TEMPLATES = [
         },
     }
 ]
-LANGUAGE_CODE = "en"
+# Of messages and commands, and of pages for browsers that ask for no language of ours.
+LANGUAGE_CODE = env_choice("TRACEBUDGET_LANGUAGE", ("en", "zh-hans"))
 LANGUAGES = [("en", "English"), ("zh-hans", "Simplified Chinese")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 LANGUAGE_COOKIE_NAME = "tracebudget_language"

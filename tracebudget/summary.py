@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from django.utils.translation import gettext
+
 from tracebudget import wording
 from tracebudget.templatetags.duration import amount, count, duration, percent
 
@@ -52,7 +54,8 @@ def _turns(document: Document) -> Iterator[str]:
         by_turn.setdefault(step["turn"], []).append(step)
     rows: list[Sequence[str]] = []
     for turn in document["turns"]:
-        rows.append((f"turn {turn['index']}", turn["agent"], duration(turn["duration_ns"]), ""))
+        name = gettext("turn %(n)s") % {"n": turn["index"]}
+        rows.append((name, turn["agent"], duration(turn["duration_ns"]), ""))
         steps = by_turn.get(turn["index"], ())
         rows += [_step(step) for step in steps if step["kind"] != "workflow"]
     yield from table(rows, right={2})
@@ -60,7 +63,7 @@ def _turns(document: Document) -> Iterator[str]:
 
 def _step(step: Document) -> Sequence[str]:
     kind = str(wording.KINDS[step["kind"]])
-    notes = [step["error_type"] or "error"] if step["status"] == "error" else []
+    notes = [step["error_type"] or gettext("error")] if step["status"] == "error" else []
     if step["kind"] == "model_call":
         notes += [_ttft(step), _tokens(step)]
     return (f"  {kind}", step["name"], duration(step["duration_ns"]), "  ".join(notes))
@@ -73,16 +76,18 @@ def _ttft(step: Document) -> str:
 
 def _tokens(step: Document) -> str:
     read, written = step["input_tokens"], step["output_tokens"]
-    return "" if read is written is None else f"{count(read)} in, {count(written)} out"
+    if read is written is None:
+        return ""
+    return gettext("%(in)s in, %(out)s out") % {"in": count(read), "out": count(written)}
 
 
 def _budgets(document: Document) -> Iterator[str]:
     yield from table(
         (
             (
-                f"budget {wording.metric_name(budget['metric'])}",
+                gettext("budget of %(metric)s") % {"metric": wording.metric_name(budget["metric"])},
                 amount(budget["value"], budget["metric"]),
-                f"of {amount(budget['limit'], budget['metric'])}",
+                gettext("of %(limit)s") % {"limit": amount(budget["limit"], budget["metric"])},
                 str(wording.BUDGET_STATES[budget["state"]]),
             )
             for budget in document["budgets"]
@@ -96,7 +101,7 @@ def _findings(document: Document) -> Iterator[str]:
         if finding["kind"] == "performance":
             said = wording.explain(finding)
             saving = finding["saving_ns"]
-            saves = f" Saves up to {duration(saving)}." if saving else ""
+            saves = gettext(" Saves up to %(time)s.") % {"time": duration(saving)} if saving else ""
             yield f"{finding['code']} ({wording.SEVERITIES[finding['severity']]}): {said.title}."
             yield f"  {said.text}{saves}"
             yield f"  {said.remedy}"
@@ -108,7 +113,7 @@ def _data_quality(document: Document) -> Iterator[str]:
         if finding["kind"] == "data_quality":
             doubts.setdefault(finding["code"], []).append(finding)
     for code, same in doubts.items():
-        times = f" ({len(same)} times)" if same[1:] else ""
+        times = gettext(" (%(n)s times)") % {"n": len(same)} if same[1:] else ""
         yield f"{code}{times}: {wording.explain(same[0]).text}"
 
 

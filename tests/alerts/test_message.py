@@ -7,6 +7,7 @@ from email.message import EmailMessage
 
 import pytest
 from django.core.mail import EmailMultiAlternatives
+from django.utils.translation import override
 
 from tests.alerts.traffic import MINUTE, NOW, Traffic, promise
 from tracebudget import models
@@ -31,6 +32,13 @@ def breach(app: models.App, traffic: Traffic, channel: models.Channel) -> models
     traffic.arrive("ooooxxx", last_at=NOW)
     check_budgets(now=NOW)
     return models.Delivery.objects.get()
+
+
+def test_a_message_speaks_the_language_of_the_server(breach: models.Delivery) -> None:
+    with override("zh-hans"):
+        text = compose(breach).text
+    assert "shop 未达到承诺：端到端 超过 2 s" in text
+    assert "同一次回答中的工具串行执行" in text
 
 
 def test_text_tells_what_an_engineer_needs(breach: models.Delivery) -> None:
