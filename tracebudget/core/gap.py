@@ -107,16 +107,16 @@ def _after_work(
 def _tools_missing(
     calls: Sequence[Node], tools: Sequence[Node], answers: Answers, *, is_followed: bool
 ) -> bool:
-    """The turn's answer asked for tools and no span shows them, or fewer than it asked for. Where
-    nothing tells what it asked for, the model being called again does: something was done in
-    between.
+    """The turn's answer asked for tools and no span shows them, or fewer than it asked for; a
+    hand-over is shown by the other agent's run. Where nothing tells what it asked for, the model
+    being called again does: something was done in between.
     """
     steps = [
         call.step
         for call in calls
         if call.step is not None and not call.step.is_error and not answers.asked_in_vain(call)
     ]
-    asked = [step for step in steps if step.asks_for_tools()]
+    asked = [step for step in steps if step.asks_for_tools() and not answers.hands_over(step)]
     if not asked:
         return is_followed and not tools and any(step.asks_for_tools() is None for step in steps)
     return not tools or len(tools) < sum(len(step.tool_requests) for step in asked)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from tracebudget.core.record import lazy
-from tracebudget.core.step import StepKind
+from tracebudget.core.step import Step, StepKind
 from tracebudget.core.tree import Node, Note, Tree, ancestors
 
 MS = 1_000_000
@@ -130,13 +130,26 @@ class Answers:
     """What the answers of one request hold."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
-        self.calls = [call for run in runs for call in run.calls]
+        self.runs = list(runs)
+        self.calls = [call for run in self.runs for call in run.calls]
 
     @lazy
     def telling(self) -> frozenset[str]:
         """The dialects in which some answer holds the tools that it asked for."""
         steps = [call.step for call in self.calls if call.step is not None]
         return frozenset(step.dialect for step in steps if step.tool_requests)
+
+    @lazy
+    def agents(self) -> frozenset[str]:
+        """The names of the agents that ran, in one case."""
+        steps = [run.top.step for run in self.runs]
+        agents = [s.name for s in steps if s is not None and s.kind == StepKind.AGENT]
+        return frozenset(name.casefold() for name in agents)
+
+    def hands_over(self, step: Step) -> bool:
+        """The answer asked for nothing but other agents (`transfer_to_researcher`), which ran."""
+        asked = [request.name.casefold() for request in step.tool_requests]
+        return bool(asked) and all(any(agent in name for agent in self.agents) for name in asked)
 
     def asked_in_vain(self, call: Node) -> bool:
         """The answer asked for tools, and for none in a form that parses. What does not parse may

@@ -24,8 +24,9 @@ from tests.builders import (
     plain,
     server,
     tool,
+    workflow,
 )
-from tests.core.reading import analyzed, notes
+from tests.core.reading import Document, analyzed, notes, part
 from tracebudget.core.detectors import quality
 from tracebudget.core.finding import MAX_SPAN_IDS
 
@@ -203,6 +204,19 @@ def test_an_answer_that_is_followed_at_once_hides_no_tool(gap: float, fires: boo
     calls = chat(0, 100, asks={"c1": "a"}), chat(100 + gap, 200, asks={"c2": "b"})
     document = analyzed(agent(0, 300, *calls, tool(200, 290), id="a"))
     assert ("tools_not_traced" in notes(document)) is fires
+
+
+def test_a_hand_over_is_no_hidden_tool() -> None:
+    """The OpenAI Agents SDK asks for `transfer_to_writer`; the writer runs beside the first."""
+    first = agent(0, 150, chat(0, 100, asks={"c1": "transfer_to_writer"}), name="support")
+
+    def then(name: str) -> Document:
+        return analyzed(workflow(0, 300, first, agent(150, 300, chat(150, 300), name=name)))
+
+    assert "tools_not_traced" not in notes(then("writer"))
+    assert part(then("writer"), "unattributed") == 0
+    assert "tools_not_traced" in notes(then("editor"))
+    assert part(then("editor"), "unattributed") == 50
 
 
 # --- reported figures against the wall clock ------------------------------------------------------

@@ -63,6 +63,8 @@ def _asks(answers: Answers, call: Node, done: set[str | None]) -> bool:
     step = call.step
     if step is None or step.is_error or not step.asks_for_tools() or answers.asked_in_vain(call):
         return False
+    if answers.hands_over(step):
+        return False
     return not any(r.call_id is not None and r.call_id in done for r in step.tool_requests)
 
 
