@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from io import StringIO
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import DjangoAssertNumQueries
 
 from tests.release.requests import send
-from tests.web.traces import AFTERWARDS, MS
+from tests.web.traces import AFTERWARDS, MS, START
 from tracebudget import answers, models
 from tracebudget.models import Verdict
 from tracebudget.queries import releases
@@ -141,12 +142,25 @@ def test_what_has_too_few_requests_is_not_frozen(shop: models.App) -> None:
 
 
 def test_a_missed_budget_fails(first: models.App) -> None:
-    models.Budget.objects.create(app=first, metric="end_to_end", limit=500 * MS)
+    promise(first, "end_to_end", 500 * MS, since=START)
     send(first, "2.0", count=80)
     freeze("1.0")
     status, document = as_json()
     assert status == 1
     assert outcome(document, "budget", "end_to_end", None) == "worse"
+
+
+def promise(app: models.App, metric: str, limit: int, *, since: datetime) -> None:
+    models.Budget.objects.create(app=app, metric=metric, limit=limit)
+    models.Budget.objects.update(updated_at=since)
+
+
+def test_requests_from_before_a_budget_do_not_count_for_it(first: models.App) -> None:
+    """They know nothing of it, and would all seem to keep it."""
+    promise(first, "end_to_end", 500 * MS, since=AFTERWARDS + timedelta(seconds=1))
+    (kept,) = releases.kept(first, releases.sample(Release(first, "1.0")))
+    assert (kept.requests, kept.over) == (0, 0)
+    assert outcome(as_json()[1], "budget", "end_to_end", None) == "unknown"
 
 
 def test_environments_are_apart(shop: models.App) -> None:

@@ -7,7 +7,6 @@ whose spans got lost, has no end-to-end to compare.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -31,7 +30,8 @@ LATEST = 20_000  # requests of an app, in which its releases are looked for
 LISTED = 100  # releases, and baselines; where each build has one, older ones are asked for by name
 COMPLETE = "complete"
 COLUMNS = (
-    *("pk", "day", "state", "started_at", "has_error", "breached", "unjudged", "span_count"),
+    *("pk", "day", "state", "started_at", "analyzed_at", "has_error", "span_count"),
+    *("breached", "unjudged"),
     *METRIC_COLUMNS.values(),
 )
 
@@ -166,19 +166,23 @@ def documents(taken: Sample) -> list[Document]:
 
 def kept(app: models.App, taken: Sample) -> list[Kept]:
     """How the budgets stand over a sample. One query."""
-    over = Counter(metric for row in taken.rows for metric in row["breached"])
-    unjudged = Counter(metric for row in taken.rows for metric in row["unjudged"])
-    return [
-        Kept(
-            metric=budget.metric,
-            limit=budget.limit,
-            objective=float(budget.objective),
-            requests=len(taken.rows),
-            over=over[budget.metric],
-            unjudged=unjudged[budget.metric],
-        )
-        for budget in models.Budget.objects.filter(app=app).order_by("metric")
-    ]
+    budgets = models.Budget.objects.filter(app=app).order_by("metric")
+    return [_kept(budget, taken) for budget in budgets]
+
+
+def _kept(budget: models.Budget, taken: Sample) -> Kept:
+    """Requests that were judged by the budget as it is now: a change of budgets judges again only
+    the latest, and the others know nothing of it.
+    """
+    judged = [row for row in taken.rows if row["analyzed_at"] >= budget.updated_at]
+    return Kept(
+        metric=budget.metric,
+        limit=budget.limit,
+        objective=float(budget.objective),
+        requests=len(judged),
+        over=sum(budget.metric in row["breached"] for row in judged),
+        unjudged=sum(budget.metric in row["unjudged"] for row in judged),
+    )
 
 
 def baselines(app: models.App) -> list[models.Baseline]:

@@ -54,10 +54,6 @@ class Look:
         """Whether it is one of the latest releases."""
         return any(self.release and self.release.version == seen.version for seen in self.seen)
 
-    def count(self, state: str) -> int:
-        """How many items are in a state."""
-        return 0 if self.checklist is None else self.checklist.count(state)
-
 
 def _look(app: models.App, query: QueryDict) -> Look:
     """The release that is asked for, or the newest. Raises Http404 for one that was never seen."""
@@ -108,7 +104,7 @@ def release_page(request: HttpRequest, project: str, app: str) -> HttpResponse:
         "project": mine,
         "app": its,
         "look": look,
-        "counts": {state: look.count(state) for state in State},
+        "counts": {state: look.checklist.count(state) for state in State if look.checklist},
         **_checks(look.judged),
         "names": trace_queries.names(mine, its),
         "is_owner": is_owner(request.user, mine),
