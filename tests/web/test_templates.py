@@ -19,7 +19,7 @@ TEMPLATES = sorted(
     + [path for folder in FOLDERS for path in (ROOT / "templates" / folder).glob("*.html")]
 )
 NAMES = {
-    *("Tracebudget", "trace", "budget", "TTFT", "JSON", "p50", "p95", "p99", "UTC", "ms"),
+    *("Tracebudget", "trace", "budget", "TTFT", "JSON", "OTLP", "p50", "p95", "p99", "UTC", "ms"),
     *("W", "S", "A", "D", "F", "Z", "Enter", "Esc", "doctype", "html"),
     *("OpenAI", "OpenInference", "OpenTelemetry"),
     *("GenAI", "OpenLLMetry", "Pydantic", "AI", "LangChain", "Langfuse", "Google", "ADK"),

@@ -70,6 +70,7 @@ project_pages = [
     path("requests/<trace_id:trace_id>/", views.request_page, name="request"),
     path("requests/<trace_id:trace_id>/pin/", views.pin, name="pin"),
     path("requests/<trace_id:trace_id>/rows/", views.rows_part, name="request_rows"),
+    path("requests/<trace_id:trace_id>/otlp/", views.request_otlp, name="request_otlp"),
     path("requests/<trace_id:trace_id>/spans/", views.spans_page, name="request_spans"),
     path(
         "requests/<trace_id:trace_id>/spans/<span_id:span_id>/",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.contrib import messages
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
@@ -22,6 +23,7 @@ from tracebudget.web.access import app_for, project_for, trace_for
 from tracebudget.web.app_page import Many
 from tracebudget.web.figures import of_columns, percentiles_figure, segments_figure, shares
 from tracebudget.web.forms import FilterForm, ScopeForm
+from tracebudget.web.otlp import export_of
 from tracebudget.web.paging import row_number
 from tracebudget.web.request_page import TABLE_ROWS, RequestPage, part_of
 from tracebudget.web.setup import setup_context
@@ -197,6 +199,15 @@ def spans_page(request: HttpRequest, project: str, trace_id: UUID) -> HttpRespon
         "start_ns": min((line.span.start_ns for line in lines), default=0),
     }
     return render(request, "requests/spans.html", context)
+
+
+@require_safe
+def request_otlp(request: HttpRequest, project: str, trace_id: UUID) -> HttpResponse:
+    """The spans as OTLP/JSON, to look at elsewhere or to analyse again."""
+    trace = trace_for(project_for(request.user, project), trace_id)
+    body = orjson.dumps(export_of(trace_queries.spans(trace)))
+    headers = {"Content-Disposition": f'attachment; filename="{trace.trace_id.hex}.otlp.json"'}
+    return HttpResponse(body, content_type="application/json", headers=headers)
 
 
 @require_safe
