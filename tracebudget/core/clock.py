@@ -18,6 +18,26 @@ COUNTED = frozenset(
 )  # what a launcher root waits for
 
 
+def settle_clock(tree: Tree, runs: list[Run]) -> bool:
+    """Correct what the request's own clock shows to be wrong. Tells whether anything moved or went
+    to the background: then the runs are others.
+    """
+    reaches_out = any(map(_reaches_out, tree.nodes))
+    if reaches_out:
+        extend_for_streams(tree)
+        extend_launcher(tree)
+    has_moved = rehang(tree, runs)
+    has_background = mark_background(tree)
+    if reaches_out:
+        note_outside(tree)
+    return has_moved or has_background
+
+
+def _reaches_out(node: Node) -> bool:
+    parent = node.parent
+    return parent is not None and (node.start < parent.start or node.end > parent.end)
+
+
 def extend_for_streams(tree: Tree) -> None:
     """The user waits for the stream, not for the handler: a call not known to be unstreamed that
     began before an ancestor's end and ends later extends it.
@@ -98,7 +118,9 @@ def rehang(tree: Tree, runs: list[Run]) -> bool:
     """
     moved = _lift_tools(tree)
     moved |= _rehang_late(tree)
-    moved |= _rehang_agents(tree, runs)
+    loose = [run for run in runs if _is_agent(run.top) and run.top.parent is not None]
+    if loose:
+        moved |= _rehang_agents(tree, loose, [tool for run in runs for tool in run.tools])
     if moved:
         relist(tree)
     return moved
@@ -106,17 +128,12 @@ def rehang(tree: Tree, runs: list[Run]) -> bool:
 
 def _rehang_late(tree: Tree) -> bool:
     """Steps, and plain spans that hold one: a server answers, and its task goes on."""
-    holders = _step_holders(tree)
+    late = [node for node in tree.nodes if node.parent and node.start > node.parent.end]
+    holders = _step_holders(tree) if late else set[Node]()
     moved = False
-    for node in tree.nodes:
+    for node in late:
         parent = node.parent
-        if (
-            node not in holders
-            or parent is None
-            or node.start <= parent.end
-            or parent.is_placeholder
-            or node.detached
-        ):
+        if node not in holders or parent is None or parent.is_placeholder or node.detached:
             continue
         home = next((up for up in ancestors(parent) if up.end >= node.start), None)
         if home is not None:
@@ -137,17 +154,13 @@ def _step_holders(tree: Tree) -> set[Node]:
     return holders
 
 
-def _rehang_agents(tree: Tree, runs: list[Run]) -> bool:
+def _rehang_agents(tree: Tree, agents: list[Run], tools: list[Node]) -> bool:
     """An agent run below no tool, and inside a tool call of another run, was called by that
     tool.
     """
-    agents = [
-        run for run in runs if run.top.step is not None and run.top.step.kind == StepKind.AGENT
-    ]
     served = _below_tools(tree)
-    loose = [run for run in agents if run.top.parent is not None and run.top not in served]
+    loose = [run for run in agents if run.top not in served]
     moved = False
-    tools = [tool for run in runs for tool in run.tools]
     for run, around in _tools_around(loose, tools):
         own = set(run.tools)
         strangers = [tool for tool in around if tool not in own and not _is_above(run.top, tool)]
@@ -193,6 +206,10 @@ def _is_tool(node: Node) -> bool:
     return node.step is not None and node.step.kind == StepKind.TOOL_CALL
 
 
+def _is_agent(node: Node) -> bool:
+    return node.step is not None and node.step.kind == StepKind.AGENT
+
+
 def _is_above(node: Node, other: Node) -> bool:
     return any(up is node for up in ancestors(other))
 
@@ -235,21 +252,26 @@ def mark_background(tree: Tree) -> bool:
     A message that was only left for a consumer is not waited for either, unless the agent's own
     work happens there. Tells whether there is any.
     """
-    works = _with_work_below(tree)
+    root, left = tree.root, _left_for_consumers(tree)
     found = False
-    for node in tree.nodes:
-        parent = node.parent
-        if parent is None:
-            continue
-        late = node.start >= tree.root.end and node.start > tree.root.start
-        left = (
-            parent.span.kind == KIND_PRODUCER
-            and node.span.kind == KIND_CONSUMER
-            and node not in works
-        )
-        node.background = parent.background or node.detached or late or left
-        found |= node.background
+    for node in tree.nodes[1:]:
+        is_late = node.start >= root.end and node.start > root.start
+        is_below = node.parent is not None and node.parent.background
+        if is_late or is_below or node.detached or node in left:
+            node.background = found = True
     return found
+
+
+def _left_for_consumers(tree: Tree) -> set[Node]:
+    """Consumers that nobody waits for."""
+    consumers = [
+        node
+        for node in tree.nodes
+        if node.span.kind == KIND_CONSUMER
+        and node.parent is not None
+        and node.parent.span.kind == KIND_PRODUCER
+    ]
+    return set(consumers) - _with_work_below(tree) if consumers else set()
 
 
 def _with_work_below(tree: Tree) -> set[Node]:

@@ -8,8 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tracebudget.core import clock
 from tracebudget.core.calls import read_steps
+from tracebudget.core.clock import settle_clock
 from tracebudget.core.critical_path import Hulls, Slice, critical_path
 from tracebudget.core.profile import Profile
 from tracebudget.core.rehearsal import Rehearsals
@@ -188,13 +188,9 @@ def _settle(tree: Tree, profile: Profile | None) -> list[Run]:
     runs = find_runs(tree)
     name_tools(runs)
     settle_ends(tree, runs)
-    clock.extend_for_streams(tree)
-    clock.extend_launcher(tree)
-    is_rehung = clock.rehang(tree, runs)
-    has_background = clock.mark_background(tree)
-    clock.note_outside(tree)
+    has_changed = settle_clock(tree, runs)
     settle_timing(tree, profile)
-    if is_rehung or has_background:
+    if has_changed:
         return find_runs(tree)
     for run in runs:
         run.sort()  # ends were corrected

@@ -5,7 +5,7 @@ really end.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -53,15 +53,14 @@ def find_runs(tree: Tree) -> list[Run]:
     """All runs, outer ones before those nested in them; their calls and tools filled in. A request
     without a call has one run, the request.
     """
-    tops = _tops(tree)
     by_top: dict[Node, Run] = {}
-    for node in tree.nodes:
-        if node.step is not None and node.step.kind == StepKind.MODEL_CALL and not node.background:
-            top, side = tops[node]
-            run = by_top.setdefault(top, Run(top))
-            run.calls.append(node)
-            if side:
-                run.side_calls.add(node)
+    for call, top, side in _calls_and_tops(tree):
+        run = by_top.get(top)
+        if run is None:
+            run = by_top[top] = Run(top)
+        run.calls.append(call)
+        if side:
+            run.side_calls.add(call)
     if not by_top:
         by_top[tree.root] = Run(tree.root)
     _fill(tree, by_top)
@@ -71,49 +70,46 @@ def find_runs(tree: Tree) -> list[Run]:
     return runs
 
 
-def _tops(tree: Tree) -> dict[Node, tuple[Node, bool]]:
-    """For each node: the span that would be its run, and whether it works beside the rounds
-    (guardrail, ...).
+def _calls_and_tops(tree: Tree) -> Iterator[tuple[Node, Node, bool]]:
+    """Each call, the span that is its run, and whether it works beside the rounds (guardrail, ...).
 
     The nearest agent above; without one, the outermost workflow below the tool (or root) it runs
     in; else that tool; else the request.
     """
-    answer: dict[Node, tuple[Node, bool]] = {}
     # for what is below a node: the agent or outermost workflow, the tool, whether it is a side job
     below: dict[Node | None, tuple[Node | None, Node | None, bool]] = {None: (None, None, False)}
     for node in tree.nodes:
-        holder, tool, side = below[node.parent]
-        answer[node] = (holder or tool or tree.root, side)
-        kind = node.step.kind if node.step else None
-        if kind == StepKind.AGENT:
-            holder, side = node, False
-        elif kind == StepKind.TOOL_CALL:
-            holder, tool, side = None, node, False
-        elif kind == StepKind.WORKFLOW and holder is None:
-            holder = node
+        holder, tool, side = around = below[node.parent]
+        kind = node.step.kind if node.step is not None else None
+        if kind is StepKind.MODEL_CALL and not node.background:
+            yield node, holder or tool or tree.root, side
+        elif kind is StepKind.AGENT:
+            around = (node, tool, False)
+        elif kind is StepKind.TOOL_CALL:
+            around = (None, node, False)
+        elif kind is StepKind.WORKFLOW and holder is None:
+            around = (node, tool, side)
         elif kind in SIDE:
-            side = True
-        below[node] = (holder, tool, side)
-    return answer
+            around = (holder, tool, True)
+        below[node] = around
 
 
 def _fill(tree: Tree, by_top: dict[Node, Run]) -> None:
     """Give each run its tools and its parent run; both belong to the nearest run strictly above."""
-    around: dict[Node, Run | None] = {tree.root: None}
+    inside: dict[Node | None, Run | None] = {None: None}  # the nearest run at or above a node
     for node in tree.nodes:
-        run = by_top.get(node)
-        outside = around[node]
-        if run is not None:
-            run.parent = outside
+        outside = inside[node.parent]
         if (
-            outside is not None
-            and node.step is not None
-            and node.step.kind == StepKind.TOOL_CALL
+            node.step is not None
+            and node.step.kind is StepKind.TOOL_CALL
+            and outside is not None
             and not node.background
         ):
             outside.tools.append(node)
-        for child in node.children:
-            around[child] = run or outside
+        run = by_top.get(node)
+        if run is not None:
+            run.parent = outside
+        inside[node] = run or outside
 
 
 def innermost_runs(tree: Tree, runs: Iterable[Run]) -> dict[Node, Run | None]:

@@ -32,8 +32,7 @@ def turn_at(run: Run, moment: int) -> int:
     """The index of the turn in which a moment of the run falls; moments outside fall into the first
     or the last.
     """
-    number, last = bisect_right(run.boundaries, moment) - 1, len(run.boundaries) - 2
-    return 0 if number < 0 else number if number < last else last
+    return bisect_right(run.boundaries, moment, 1, len(run.boundaries) - 1) - 1
 
 
 def _openers(run: Run) -> list[Node]:
