@@ -15,8 +15,8 @@ that an empty span never hides work.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -42,14 +42,14 @@ class Hulls:
         self.below: dict[Node, Span | None] = {}
         self.holders: set[Node] = set()  # of steps that are no work and have time of their own
         for node in reversed(tree.nodes):
-            if node.parent is not None and (node in self.holders or _has_own_time(node)):
+            kind = node.step.kind if node.step is not None else None
+            if node.parent is not None and (kind in WITH_OWN_TIME or node in self.holders):
                 self.holders.add(node.parent)
             if node.background:
                 self.own[node] = self.below[node] = None
                 continue
-            below = self._joined(node)
-            self.below[node] = below
-            self.own[node] = (node.start, node.end) if _is_work(node) else _clipped(below, node)
+            below = self.below[node] = self._joined(node) if node.children else None
+            self.own[node] = (node.start, node.end) if kind in WORK else _clipped(below, node)
 
     def is_leaf(self, node: Node) -> bool:
         """Work with nothing below it that the path could belong to."""
@@ -66,12 +66,11 @@ class Hulls:
         return (start, end) if found else None
 
 
+WITH_OWN_TIME = frozenset({StepKind.AGENT, StepKind.GUARDRAIL})
+
+
 def _is_work(node: Node) -> bool:
     return node.step is not None and node.step.kind in WORK
-
-
-def _has_own_time(node: Node) -> bool:
-    return node.step is not None and node.step.kind in {StepKind.AGENT, StepKind.GUARDRAIL}
 
 
 def _clipped(hull: Span | None, node: Node) -> Span | None:
@@ -81,6 +80,8 @@ def _clipped(hull: Span | None, node: Node) -> Span | None:
     start, end = max(hull[0], node.start), min(hull[1], node.end)
     return (start, end) if start < end else None
 
+
+Piece = tuple[int, int, Node, bool]  # start, end, span, and whether it is the parent's own time
 
 _by_end = itemgetter(1, 0)
 
@@ -96,28 +97,29 @@ class Cover:
             tuple[int, int, str, int, Node]
         ] = []  # heap: latest start first, then later end, then id
 
+    @property
+    def is_empty(self) -> bool:
+        """It covers nothing any more."""
+        return not self.pending and not self.open
+
     def walk(self, start: int, end: int) -> Iterator[tuple[int, int, Node | None]]:
         """Pieces of [start, end), rightmost first; None where nobody covers. Stretches must be
         asked right to left.
         """
-        cursor = end
-        while cursor > start:
-            self._admit(cursor)
-            if self.open:
-                begin, node = -self.open[0][0], self.open[0][4]
+        pending, opened = self.pending, self.open
+        while end > start:
+            while pending and pending[-1][1] >= end:
+                begin, until, node = pending.pop()
+                heappush(opened, (-begin, -until, node.span.span_id, len(pending), node))
+            while opened and -opened[0][0] >= end:
+                heappop(opened)  # begins where the cursor stands, or later
+            if opened:
+                begin, cover = -opened[0][0], opened[0][4]
             else:
-                begin, node = self.pending[-1][1] if self.pending else start, None
+                begin, cover = pending[-1][1] if pending else start, None
             piece = begin if begin > start else start
-            yield piece, cursor, node
-            cursor = piece
-
-    def _admit(self, cursor: int) -> None:
-        """Open what ends at or after the cursor, forget what begins there or later."""
-        while self.pending and self.pending[-1][1] >= cursor:
-            begin, end, node = self.pending.pop()
-            heapq.heappush(self.open, (-begin, -end, node.id, len(self.pending), node))
-        while self.open and -self.open[0][0] >= cursor:
-            heapq.heappop(self.open)
+            yield piece, end, cover
+            end = piece
 
 
 def critical_path(top: Node, hulls: Hulls, start: int, end: int) -> list[Slice]:
@@ -126,15 +128,16 @@ def critical_path(top: Node, hulls: Hulls, start: int, end: int) -> list[Slice]:
     """
     slices: list[Slice] = []
     covers: dict[Node, _Covers] = {}  # a span may be entered for several gaps, right to left
-    stack: list[tuple[int, int, Node, bool]] = [(start, end, top, False)]
+    stack: list[Piece] = [(start, end, top, False)]
     while stack:
         begin, until, node, is_own = stack.pop()
         if is_own or not node.children or hulls.is_leaf(node):
             _prepend(slices, begin, until, node)
             continue
-        if node not in covers:
-            covers[node] = _Covers(node, hulls)
-        stack.extend(reversed(list(covers[node].pieces(begin, until))))
+        cover = covers.get(node)
+        if cover is None:
+            cover = covers[node] = _Covers(node, hulls)
+        stack += cover.pieces(begin, until)[::-1]
     slices.reverse()
     return slices
 
@@ -143,8 +146,11 @@ def _prepend(slices: list[Slice], start: int, end: int, node: Node) -> None:
     """Add a slice to the left of the last one, as one with it where both are the same span's."""
     if start == end:
         return
-    if slices and slices[-1].node is node and slices[-1].start == end:
-        end = slices.pop().end
+    if slices:
+        right = slices[-1]
+        if right.node is node and right.start == end:
+            slices[-1] = Slice(start, right.end, node)
+            return
     slices.append(Slice(start, end, node))
 
 
@@ -166,11 +172,15 @@ class _Covers:
             ]
         )
 
-    def pieces(self, start: int, end: int) -> Iterator[tuple[int, int, Node, bool]]:
-        """(start, end, span, is the parent's own), rightmost first."""
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        """Who covers [start, end), rightmost first."""
+        pieces: list[Piece] = []
         for begin, until, child in self.work.walk(start, end):
             if child is not None:
-                yield begin, until, child, False
-                continue
-            for inner_begin, inner_until, cover in self.plain.walk(begin, until):
-                yield inner_begin, inner_until, cover or self.node, cover is None
+                pieces.append((begin, until, child, False))
+            elif self.plain.is_empty:
+                pieces.append((begin, until, self.node, True))
+            else:
+                for inner_begin, inner_until, cover in self.plain.walk(begin, until):
+                    pieces.append((inner_begin, inner_until, cover or self.node, cover is None))
+        return pieces
