@@ -7,6 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import sub
 
 from tracebudget.core.calls import read_steps
 from tracebudget.core.clock import settle_clock
@@ -115,8 +116,8 @@ class PathIndex:
 
     def between(self, start: int, end: int) -> dict[SegmentKind, int]:
         """Nanoseconds of each segment in [start, end)."""
-        rows = zip(SEGMENTS, self._until(start), self._until(end), strict=True)
-        return {segment: after - before for segment, before, after in rows}
+        sums = map(sub, self._until(end), self._until(start))
+        return dict(zip(SEGMENTS, sums, strict=True))
 
     def _until(self, moment: int) -> list[int]:
         index = bisect_right(self.starts, moment)
@@ -135,8 +136,9 @@ def _subtree_sums(slices: Sequence[Slice], nodes: Sequence[Node]) -> dict[Node, 
     for piece in slices:
         sums[piece.node] = sums.get(piece.node, 0) + piece.end - piece.start
     for node in reversed(nodes):
-        if node.parent is not None and node in sums:
-            sums[node.parent] = sums.get(node.parent, 0) + sums[node]
+        ns = sums.get(node)
+        if ns is not None and node.parent is not None:
+            sums[node.parent] = sums.get(node.parent, 0) + ns
     return sums
 
 
@@ -277,15 +279,15 @@ def _cut_at_turns(
         if run is None:
             out.append((piece, None))
             continue
-        turns, at = by_run[run], piece.start
-        while at < piece.end:
-            number = turn_at(run, at)
-            is_last = number == len(turns) - 1
-            until = piece.end if is_last else min(piece.end, run.boundaries[number + 1])
-            is_whole = at == piece.start and until == piece.end
-            part = piece if is_whole else replace(piece, start=at, end=until)
-            out.append((part, turns[number]))
-            at = until
+        turns, number, start = by_run[run], turn_at(run, piece.start), piece.start
+        while number + 1 < len(turns) and turns[number].end < piece.end:
+            turn = turns[number]
+            if start < turn.end:
+                out.append((replace(piece, start=start, end=turn.end), turn))
+                start = turn.end
+            number += 1
+        rest = piece if start == piece.start else replace(piece, start=start)
+        out.append((rest, turns[number]))
     return out
 
 
@@ -334,22 +336,20 @@ def _nest(
                 away.setdefault(turn, []).append(
                     (max(run.top.start, turn.start), min(run.top.end, turn.end))
                 )
-    for turns in by_run.values():
-        for turn in turns:
-            turn.delegated_ns = union_ns(away.get(turn, ()))
+    for turn, intervals in away.items():
+        turn.delegated_ns = union_ns(intervals)
 
 
 def union_ns(spans: Iterable[tuple[int, int]]) -> int:
     """The length of a union of intervals."""
-    ordered = sorted(spans)
-    if not ordered:
-        return 0
-    total: int = 0
-    at: int | None = None
-    for start, end in ordered:
-        begin = start if at is None else max(start, at)
-        total += max(0, end - begin)
-        at = end if at is None else max(at, end)
+    total, at = 0, None
+    for start, end in sorted(spans):
+        if at is None or start >= at:
+            total += end - start
+            at = end
+        elif end > at:
+            total += end - at
+            at = end
     return total
 
 
@@ -377,7 +377,8 @@ def _busy(
     busy = dict.fromkeys(SEGMENTS, 0)
     for node in owners if owner[root] is root else [root, *owners]:
         start, end = seen[node]
-        _add_busy(busy, node, end - start - union_ns(below.get(node, ())))
+        inside = union_ns(below[node]) if node in below else 0
+        _add_busy(busy, node, end - start - inside)
     if critical[SegmentKind.WAIT]:  # an idle gap is nobody's work
         busy[SegmentKind.FRAMEWORK] -= sum(
             piece.duration

@@ -96,10 +96,10 @@ class Attribution:
 
     def _one(self, piece: Slice) -> Sequence[PathSlice]:
         owner = self.owner[piece.node]
-        kind = owner.step.kind if owner is not None and owner.step is not None else None
-        if owner is None or kind is None:
+        if owner is None or owner.step is None:
             return self._framework(piece, None)
-        if kind == StepKind.MODEL_CALL:
+        kind = owner.step.kind
+        if kind is StepKind.MODEL_CALL:
             return split_call(owner, piece.start, piece.end)
         if kind in SIMPLE:
             segment, part = SIMPLE[kind]
@@ -116,6 +116,8 @@ class Attribution:
             return (PathSlice(piece.start, piece.end, SegmentKind.FRAMEWORK, part, node),)
         run = self.runs_at[node]
         marks = self.marks[run] if run is not None else ()
+        if not marks:
+            return (self._between_runs(piece.start, piece.end, node),)
         return [
             PathSlice(start, end, SegmentKind.FRAMEWORK, mark, node)
             if mark is not None
@@ -167,15 +169,16 @@ def _owners(tree: Tree) -> tuple[dict[Node, Node | None], set[Node]]:
     owner: dict[Node, Node | None] = {}
     for node in tree.nodes:
         above = owner[node.parent] if node.parent is not None else None
-        kind = node.step.kind if node.step is not None else None
-        claims = (
-            kind is not None
-            and kind not in CALMER
-            and (kind != StepKind.WORKFLOW or node in has_call)
-        )
-        owner[node] = node if claims else above
+        owner[node] = node if _claims(node, has_call) else above
     blind = {n for n in tree.nodes if n not in has_call and (n is tree.root or _is_agent(n))}
     return owner, blind
+
+
+def _claims(node: Node, has_call: set[Node]) -> bool:
+    kind = node.step.kind if node.step is not None else None
+    if kind is None or kind in CALMER:
+        return False
+    return kind is not StepKind.WORKFLOW or node in has_call
 
 
 def _is_agent(node: Node) -> bool:
