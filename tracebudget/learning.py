@@ -31,9 +31,7 @@ FAR_MORE = 1.5
 def learn(clock: Clock) -> int:
     """Look at apps with new requests until none is left or the time slice is used up; how many."""
     done, until = 0, clock() + timedelta(seconds=settings.LEARN_SLICE_SECONDS)
-    for app_id in store.apps_to_look_at(now=clock()):
-        if clock() >= until:
-            break
+    while clock() < until and (app_id := store.next_lesson(now=clock())) is not None:
         try:
             _learn_of(app_id, now=clock())
         except Exception:  # one app's odd rows must not keep us from all others
@@ -44,7 +42,7 @@ def learn(clock: Clock) -> int:
 
 def _learn_of(app_id: int, *, now: datetime) -> None:
     lesson = store.load_lesson(app_id)
-    store.save_diagnosis(app_id, diagnose(lesson.sample, weight=lesson.weight), now=now)
+    store.save_diagnosis(app_id, diagnose(lesson.sample, weight=lesson.weight))
     new = build_profile(lesson.latest, made_at=now.isoformat(timespec="seconds"))
     old = store.profile_of(app_id)
     if new is not None and replaces(new, old, now=now):

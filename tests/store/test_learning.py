@@ -107,6 +107,19 @@ def test_apps_do_not_learn_from_one_another(project: models.Project) -> None:
     assert calls(project)[99]["ttft_source"] == "unknown"
 
 
+def test_a_profile_of_another_version_is_learnt_anew(project: models.Project) -> None:
+    rng = Random(6)
+    arrive(project, *(question(n, rng, known=False)[0] for n in range(1, 31)))
+    pipeline.analyze_due(lambda: AFTERWARDS)
+    store.refresh_rollups(lambda: AFTERWARDS)
+    models.Learned.objects.update(profile={"fits": {"lpx": {"slope": 1}}})
+    arrive(project, question(31, rng, known=False)[0])
+    assert worked() == [1, 0, 1]
+    learnt = models.Learned.objects.get().profile
+    assert learnt is not None
+    assert Profile.of(learnt) is not None
+
+
 # --- when a profile is replaced -------------------------------------------------------------------
 
 OLD = Profile(simple_ns={"m": 100}, made_at="2026-01-01T12:00:00+00:00", calls=100)

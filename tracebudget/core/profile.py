@@ -58,11 +58,14 @@ class Profile:
         }
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Profile:
-        """The profile that was kept so."""
-        fits = {model: CallFit(**fit) for model, fit in document["fits"].items()}
+    def of(cls, document: Mapping[str, Any]) -> Profile | None:
+        """The profile that was kept so; None for one of another version, with other fields."""
         same = ("median_input_tokens", "simple_ns", "made_at", "calls")
-        return cls(fits=fits, **{name: document[name] for name in same})
+        try:
+            fits = {model: CallFit(**fit) for model, fit in document["fits"].items()}
+            return cls(fits=fits, **{name: document[name] for name in same})
+        except (KeyError, TypeError):
+            return None
 
     def knows_more_than(self, other: Profile) -> bool:
         """Of models that the other had no fit or no median for."""

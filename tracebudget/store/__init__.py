@@ -12,8 +12,8 @@ from tracebudget.store.arrival import store_spans
 from tracebudget.store.declaration import mark_tools, save_gateway
 from tracebudget.store.learning import (
     Lesson,
-    apps_to_look_at,
     load_lesson,
+    next_lesson,
     profile_of,
     save_diagnosis,
     save_profile,
@@ -38,7 +38,6 @@ __all__ = [
     "Mark",
     "PruneError",
     "Pruned",
-    "apps_to_look_at",
     "claim_due",
     "declared_of",
     "gateway_of",
@@ -48,6 +47,7 @@ __all__ = [
     "load_lesson",
     "mark_tools",
     "marks_of",
+    "next_lesson",
     "note_attempt",
     "profile_of",
     "prune",

@@ -48,24 +48,30 @@ class Lesson(NamedTuple):
     weight: int
 
 
-def apps_to_look_at(*, now: datetime) -> list[int]:
-    """The ids of apps with new requests, those first that wait longest. The more calls were looked
-    at, the longer an app waits for the next look.
+def next_lesson(*, now: datetime) -> int | None:
+    """The id of an app with new requests, that which waits longest; None where there is none. The
+    more calls were looked at, the longer an app waits for the next look.
+
+    It is taken by this: nobody else looks at it, and should that fail, it waits for new requests.
     """
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT app_id FROM tracebudget_learned
-            WHERE made_at IS NULL OR (
-                changed_at > made_at AND made_at + make_interval(
-                    secs => (diagnosis ->> 'calls')::int * %s
-                ) <= %s
+            UPDATE tracebudget_learned SET made_at = %(now)s WHERE app_id = (
+                SELECT app_id FROM tracebudget_learned
+                WHERE made_at IS NULL OR (
+                    changed_at > made_at AND made_at + make_interval(
+                        secs => coalesce((diagnosis ->> 'calls')::int, 0) * %(wait)s
+                    ) <= %(now)s
+                )
+                ORDER BY made_at NULLS FIRST LIMIT 1 FOR UPDATE SKIP LOCKED
             )
-            ORDER BY made_at NULLS FIRST
+            RETURNING app_id
             """,
-            [WAIT_SECONDS_A_CALL, now],
+            {"now": now, "wait": WAIT_SECONDS_A_CALL},
         )
-        return [app for (app,) in cursor.fetchall()]
+        row = cursor.fetchone()
+    return None if row is None else int(row[0])
 
 
 def load_lesson(app_id: int) -> Lesson:
@@ -134,10 +140,8 @@ def profile_of(app_id: int) -> Profile | None:
     return None if learned.profile is None else Profile.of(learned.profile)
 
 
-def save_diagnosis(app_id: int, diagnosis: Diagnosis, *, now: datetime) -> None:
-    """`now` is when the rows were read: what came since is looked at later."""
-    learned = models.Learned.objects.filter(app=app_id)
-    learned.update(made_at=now, diagnosis=diagnosis.document())
+def save_diagnosis(app_id: int, diagnosis: Diagnosis) -> None:
+    models.Learned.objects.filter(app=app_id).update(diagnosis=diagnosis.document())
 
 
 @transaction.atomic
