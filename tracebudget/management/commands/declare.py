@@ -19,7 +19,12 @@ from tracebudget.queries.apps import Scope
 from tracebudget.queries.traces import WINDOWS, window
 from tracebudget.release import words
 from tracebudget.release.declaration import compare
-from tracebudget.release.gateway_file import GatewayFileError, read_gateway, write_gateway
+from tracebudget.release.gateway_file import (
+    MAX_CHARS,
+    GatewayFileError,
+    read_gateway,
+    write_gateway,
+)
 from tracebudget.store import Mark, marks_of
 
 
@@ -72,8 +77,12 @@ class Command(BaseCommand):
 
 
 def _text(file: str) -> str:
+    """As much of the file as is read, and a character more, by which it is refused."""
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        if file == "-":
+            return sys.stdin.read(MAX_CHARS + 1)
+        with Path(file).open(encoding="utf-8") as settings:
+            return settings.read(MAX_CHARS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{file}: {error}", returncode=UNREADABLE) from error
 
