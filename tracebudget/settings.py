@@ -129,9 +129,9 @@ HTTP_THREADS = 4
 HTTP_BACKPRESSURE = 64
 # Analysis is pure CPU: one process a core.
 WORKER_PROCESSES = env_int("TRACEBUDGET_WORKER_PROCESSES", os.cpu_count() or 1)
-# How far they stand back when cores are short: a tenth of the share of an equal. The page of a
+# How far they stand back when cores are short: a third of the share of an equal. The page of a
 # request may come a moment later; an export that waits too long is sent again.
-WORKER_NICENESS = 10
+WORKER_NICENESS = 5
 
 # ---- Django --------------------------------------------------------------------------------------
 
