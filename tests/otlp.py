@@ -25,10 +25,13 @@ TRACE_ID, SPAN_ID = "0af7651916cd43dd8448eb211c80319c", "00f067aa0ba902b7"
 ID_FIELDS = ("traceId", "spanId", "parentSpanId")
 
 
-def recorded(act: Callable[[Tracer], None], *, service: str = "shop-agent") -> bytes:
+def recorded(
+    act: Callable[[Tracer], None], *, service: str = "shop-agent", version: str = ""
+) -> bytes:
     """What the SDK exports, as protobuf, of the spans that `act` makes with its tracer."""
     exporter = InMemorySpanExporter()
-    provider = TracerProvider(resource=Resource({"service.name": service}), shutdown_on_exit=False)
+    resource = {"service.name": service} | ({"service.version": version} if version else {})
+    provider = TracerProvider(resource=Resource(resource), shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     act(provider.get_tracer("tests", "1.0"))
     return encode_spans(exporter.get_finished_spans()).SerializeToString()
