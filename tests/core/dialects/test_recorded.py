@@ -1,6 +1,6 @@
 """Dialects that a recorded trace proves: roles, tokens, first tokens, and where they were read.
 
-All but the last three are one scenario, run once a framework against one recording gateway: a
+All but the last five are one scenario, run once a framework against one recording gateway: a
 streamed call that asks for two tools, both at once, and a streamed answer. `truth.json` holds what
 the gateway sent and when.
 """
@@ -280,6 +280,21 @@ def test_strands_first_tokens_of_answers_that_ask_for_tools_are_refused() -> Non
         "gen_ai.server.time_to_first_token",
         60,
     )
+    assert len(document["turns"]) == 2
+
+
+# --- LiveKit: a first chunk that is a whole tool call ---------------------------------------------
+
+
+def test_livekits_first_chunks_of_answers_that_ask_for_tools_are_refused() -> None:
+    """Its first tool begins while the answer still streams: that time is the tool's."""
+    document = document_of(fixture_spans("recorded/livekit.json"))
+    asking, answering = (s for s in document["steps"] if s["kind"] == "model_call")
+    assert (asking["dialect"], asking["ttft_source"]) == ("livekit_tools", "unknown")
+    assert (answering["dialect"], ms(answering["ttft_ns"])) == ("gen_ai", pytest.approx(144, abs=1))
+    assert [call["input_tokens"] for call in (asking, answering)] == [186, 254]
+    assert segments(document)["tool"] == pytest.approx(642, abs=2)
+    assert document["agents"] == ["default_agent"]
     assert len(document["turns"]) == 2
 
 
