@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter, is_
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ class Full:
 
     def __init__(self, cap: int) -> None:
         self.cap = cap
-        self.bound_once = Once(self.bound)
+        self.bound_once = Once(partial(bound, cap=cap))
 
     def pass_span(self, span: Span) -> Span:
         """The core cannot read a cut text, so what it would read there is lifted out before."""
@@ -38,7 +39,7 @@ class Full:
     def bound_span(self, span: Span) -> Span:
         """The same object, but for monstrous spans."""
         parts = (
-            self.bound(span.attributes),
+            bound(span.attributes, self.cap),
             cut(span.status_message, self.cap),
             self.bound_each(span.events) if span.events else span.events,
             self.bound_each(span.links) if span.links else span.links,
@@ -50,32 +51,33 @@ class Full:
         changed: dict[str, Any] = dict(zip(PARTS, parts, strict=True))
         return replace(span, **changed)
 
-    def bound(self, attributes: Attributes) -> Attributes:
-        """The same mapping where nothing is too long."""
-        cap = self.cap
-        for value in attributes.values():
-            if type(value) is str:
-                if len(value) > cap:
-                    break
-            elif type(value) in CONTAINERS and len(orjson.dumps(value)) > cap:
-                break
-        else:
-            return attributes
-        return {key: self.bound_value(value) for key, value in attributes.items()}
-
-    def bound_value(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return cut(value, self.cap)
-        text = orjson.dumps(value).decode()
-        return value if len(text) <= self.cap else cut(text, self.cap)
-
     def bound_each(self, carriers: tuple[Carrier, ...]) -> tuple[Carrier, ...]:
         """Events or links; the same tuple where nothing is too long."""
-        bounded = [self.bound(carrier.attributes) for carrier in carriers]
+        bounded = [bound(carrier.attributes, self.cap) for carrier in carriers]
         pairs = list(zip(carriers, bounded, strict=True))
         if all(attributes is carrier.attributes for carrier, attributes in pairs):
             return carriers
         return tuple(replace(carrier, attributes=attributes) for carrier, attributes in pairs)
+
+
+def bound(attributes: Attributes, cap: int) -> Attributes:
+    """The same mapping where nothing is too long."""
+    for value in attributes.values():
+        if type(value) is str:
+            if len(value) > cap:
+                break
+        elif type(value) in CONTAINERS and len(orjson.dumps(value)) > cap:
+            break
+    else:
+        return attributes
+    return {key: _bound_value(value, cap) for key, value in attributes.items()}
+
+
+def _bound_value(value: Any, cap: int) -> Any:
+    if isinstance(value, str):
+        return cut(value, cap)
+    text = orjson.dumps(value).decode()
+    return value if len(text) <= cap else cut(text, cap)
 
 
 def with_lifted(span: Span, lifted: dict[str, Any]) -> Span:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from ingest.privacy.digest import Digest, pseudonym
@@ -46,7 +47,7 @@ class Masked:
     def __init__(self, cap: int, digest: Digest) -> None:
         self.full = Full(cap)
         self.digest = digest
-        self.shared_once = Once(self.mask_shared)
+        self.shared_once = Once(partial(mask_shared, digest=digest))
 
     def pass_span(self, span: Span) -> Span:
         """Facts are lifted out of every span: keyed digests compare with one another alone."""
@@ -64,13 +65,14 @@ class Masked:
             return span
         return replace(span, resource=resource, scope_attributes=scope_attributes)
 
-    def mask_shared(self, attributes: Attributes) -> Attributes:
-        """Hosts and services keep their names, even addresses: clocks are told apart by them."""
-        search = Search()
-        search.add(attributes)
-        masks = search.masks()
-        rule = Rule(masks, self.digest, is_plain_in_resource)
-        return rule.mapping(attributes) if masks else attributes
+
+def mask_shared(attributes: Attributes, digest: Digest) -> Attributes:
+    """Hosts and services keep their names, even addresses: clocks are told apart by them."""
+    search = Search()
+    search.add(attributes)
+    masks = search.masks()
+    rule = Rule(masks, digest, is_plain_in_resource)
+    return rule.mapping(attributes) if masks else attributes
 
 
 class Search:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import orjson
@@ -82,14 +83,49 @@ EVENT_NAMES = Verdicts(event_name)
 FACT, PERSON, LEFT_OUT = Verdict.FACT, Verdict.PERSON, Verdict.LEFT_OUT
 
 
-class TimingsOnly:
-    """The door for the spans of one export: what comes again in it is digested once."""
+class Rule:
+    """What becomes of attributes; what comes again in one export is digested once.
+
+    Nothing here refers to what holds it: an export's content is gone with its last reference, and
+    does not wait for the garbage collector.
+    """
 
     def __init__(self, digest: Digest) -> None:
         self.digest = digest
-        self.texts: Verdicts[Any] = Verdicts(self._withheld_text)
-        self.persons = Verdicts(lambda person: pseudonym(person, digest))
-        self.resource_once = Once(lambda attributes: self.attributes(attributes, RESOURCE))
+        self.texts: Verdicts[Any] = Verdicts(partial(withheld_text, digest=digest))
+        self.persons = Verdicts(partial(pseudonym, digest=digest))
+
+    def mapping(self, attributes: Attributes, verdicts: Verdicts[Verdict] = KEYS) -> dict[str, Any]:
+        passed: dict[str, Any] = {}
+        for key, value in attributes.items():
+            verdict = verdicts[key]
+            if verdict is FACT and (type(value) in NUMBERS or is_fact(value)):
+                passed[key] = value
+            elif verdict is PERSON and value not in NOTHING:
+                passed[key] = self.person(value)
+            elif verdict is not LEFT_OUT:
+                passed[key] = self.texts[value] if type(value) is str else self.withheld(value)
+        return passed
+
+    def person(self, value: Any) -> str:
+        return self.persons[value] if type(value) is str else pseudonym(value, self.digest)
+
+    def withheld(self, value: Any) -> Any:
+        """Length in characters, of JSON for what is no text, and digest. Nothing stays nothing."""
+        if value in NOTHING:
+            return value
+        text = orjson.dumps(value)
+        return {"redacted": len(text), "digest": self.digest(text), "parsed": None}
+
+
+class TimingsOnly:
+    """The door for the spans of one export."""
+
+    def __init__(self, digest: Digest) -> None:
+        self.digest = digest
+        rule = Rule(digest)
+        self.attributes, self.texts = rule.mapping, rule.texts
+        self.resource_once = Once(partial(self.attributes, verdicts=RESOURCE))
         self.scope_once = Once(self.attributes)
 
     def pass_span(self, span: Span) -> Span:
@@ -124,20 +160,6 @@ class TimingsOnly:
             span.dropped_links,
         )
 
-    def attributes(
-        self, attributes: Attributes, verdicts: Verdicts[Verdict] = KEYS
-    ) -> dict[str, Any]:
-        passed: dict[str, Any] = {}
-        for key, value in attributes.items():
-            verdict = verdicts[key]
-            if verdict is FACT and (type(value) in NUMBERS or is_fact(value)):
-                passed[key] = value
-            elif verdict is PERSON and value not in NOTHING:
-                passed[key] = self.person(value)
-            elif verdict is not LEFT_OUT:
-                passed[key] = self.texts[value] if type(value) is str else self.withheld(value)
-        return passed
-
     def marks(self, span: Span, name: str) -> dict[str, Any]:
         """The decoder's own, and what remains of texts that are no attributes."""
         marks = dict(span.attributes.get(MARKS_KEY, {}))
@@ -157,24 +179,12 @@ class TimingsOnly:
     def link(self, link: Link) -> Link:
         return Link(link.trace_id, link.span_id, self.attributes(link.attributes))
 
-    def person(self, value: Any) -> str:
-        return self.persons[value] if type(value) is str else pseudonym(value, self.digest)
 
-    def withheld(self, value: Any) -> Any:
-        """Length in characters, of JSON for what is no text, and digest. Nothing stays nothing."""
-        if value in NOTHING:
-            return value
-        if type(value) is str:
-            return self.texts[value]
-        text = orjson.dumps(value)
-        return {"redacted": len(text), "digest": self.digest(text), "parsed": None}
-
-    def _withheld_text(self, text: str) -> Any:
-        """`parsed` tells whether text that looks like JSON is JSON: null for other text."""
-        if not text:
-            return text
-        digest = self.digest(text.encode())
-        return {"redacted": len(text), "digest": digest, "parsed": parses(text)}
+def withheld_text(text: str, digest: Digest) -> Any:
+    """`parsed` tells whether text that looks like JSON is JSON: null for other text."""
+    if not text:
+        return text
+    return {"redacted": len(text), "digest": digest(text.encode()), "parsed": parses(text)}
 
 
 def parses(text: str) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from tracebudget.core.analysis import analyze
 from tracebudget.core.dialects import FACT_KEYS, common
 from tracebudget.core.dialects.facts import LIFTED
 from tracebudget.core.span import Event, Link, Span
+from tracebudget.models import Privacy
 from tracebudget.packing import pack_spans
 
 KEY = b"k" * 32
@@ -290,6 +292,22 @@ def test_a_shared_resource_passes_once() -> None:
     shared = {"service.name": "shop"}
     first, second = pass_door([replace(PLAIN, resource=shared)] * 2, TIMINGS, KEY)
     assert first.resource is second.resource
+
+
+@pytest.mark.parametrize("privacy", Privacy)
+def test_the_content_of_an_export_goes_without_the_garbage_collector(privacy: Privacy) -> None:
+    """A cycle through the door would keep all texts of all exports until a full collection."""
+    body = otlp.recorded(otlp.two_turns) + otlp.recorded(otlp.failing_tool)
+    project = models.Project(pk=9, privacy=privacy)
+    pass_door(read_export(body, otlp.PROTOBUF).spans, project, KEY)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            pass_door(read_export(body, otlp.PROTOBUF).spans, project, KEY)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_marks_of_the_decoder_stay() -> None:
