@@ -34,6 +34,22 @@ def test_langgraphs_node_named_agent_is_no_agent() -> None:
     assert recognise(make_span("travel_agent", attributes=kind, scope=scope))[0] == "agent"
 
 
+def test_google_adk_before_its_spans_counted_tokens() -> None:
+    answer = {"usage_metadata": {"prompt_token_count": 59, "candidates_token_count": 8}}
+    call = plain(
+        1,
+        90,
+        name="call_llm",
+        scope="gcp.vertex.agent",
+        attributes={"gcp.vertex.agent.llm_response": json.dumps(answer)},
+        id="call",
+    )
+    document = analyzed(plain(0, 100, call, name="agent_run [planner]", scope="gcp.vertex.agent"))
+    found = step(document, "call")
+    assert (found["input_tokens"], found["output_tokens"]) == (59, 8)
+    assert document["agents"] == ["planner"]
+
+
 @dataclass(frozen=True)
 class Emitter:
     """What all spans of a dialect have in common, and a span of it for each role."""
