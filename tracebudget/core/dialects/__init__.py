@@ -69,8 +69,11 @@ class Keys:
         asked = role in MODEL_ROLES
         prompts = self._here(common.PROMPTS, has_events) if asked else ()
         answers = self._here(common.ANSWERS, has_events) if asked else ()
+        plain = {fact: row[0] for fact, row in facts.items() if len(row) == 1 and row[0].is_plain}
         return Present(
             facts=facts,
+            plain=tuple((fact, place.key, place) for fact, place in plain.items()),
+            other=tuple((fact, row) for fact, row in facts.items() if fact not in plain),
             prompts=prompts,
             answers=answers,
             texts=tuple(place.key for place in prompts + answers if place.source == "attr"),

@@ -42,6 +42,8 @@ class Present:
     """
 
     facts: Mapping[str, Places]
+    plain: tuple[tuple[str, str, Candidate], ...] = ()  # fact, its one key, the place
+    other: tuple[tuple[str, Places], ...] = ()  # facts that take more than a look at one key
     prompts: Places = ()
     answers: Places = ()
     texts: tuple[str, ...] = ()  # the keys of prompts and answers that stand as one text
@@ -58,16 +60,21 @@ class SpanFacts:
 
     def __init__(self, span: Span, dialect: Dialect, present: Present) -> None:
         self.span, self.dialect, self.present = span, dialect, present
-        self.values: dict[str, Any] = {}
-        self.sources: dict[str, Candidate] = {}
-        for name, candidates in present.facts.items():
-            for candidate in candidates:
-                value = read_value(span, candidate)
+        attributes = span.attributes
+        values, sources = self.values, self.sources = dict[str, Any](), dict[str, Candidate]()
+        for name, key, place in present.plain:
+            value = attributes[key]
+            if type(value) is not int:
+                value = _as_told(value)
+            if value is not None:
+                values[name], sources[name] = value, place
+        for name, places in present.other:
+            for place in places:
+                value = read_value(span, place)
                 if value is not None:
-                    self.values[name] = value
-                    self.sources[name] = candidate
+                    values[name], sources[name] = value, place
                     break
-        if LIFTED in span.attributes:
+        if LIFTED in attributes:
             self._add_lifted()
 
     def all(self, name: str) -> list[Fact]:
@@ -118,11 +125,8 @@ def read_value(span: Span, candidate: Candidate) -> Any:
     """What stands at a candidate's place; None for nothing, for what says nothing, and for what was
     redacted.
     """
-    if candidate.is_plain:  # the hot path: most facts are an attribute as it stands
-        value = span.attributes.get(candidate.key)
-        if type(value) is str:
-            return (unquoted(value) if value[:1] == '"' else value) or None
-        return None if type(value) is dict and is_redacted(value) else value
+    if candidate.is_plain:
+        return _as_told(span.attributes.get(candidate.key))
     if candidate.when is not None and not candidate.when(span):
         return None
     value = READERS[candidate.source](span, candidate)
@@ -136,6 +140,12 @@ def read_value(span: Span, candidate: Candidate) -> Any:
     if value in (None, "") or value == (candidate.unknown or None) or is_redacted(value):
         return None
     return value
+
+
+def _as_told(value: Any) -> Any:
+    if type(value) is str:
+        return (unquoted(value) if value[:1] == '"' else value) or None
+    return None if type(value) is dict and is_redacted(value) else value
 
 
 def is_redacted(value: Any) -> bool:
