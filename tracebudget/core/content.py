@@ -446,23 +446,21 @@ def _requests_in(answer: Any, digest: Fingerprint) -> Iterator[ToolRequest]:
     """
     queue, seen_ids = [answer], set()
     for node in queue:
-        if len(queue) > MAX_NODES:
-            return
-        request = _as_request(node, digest) if type(node) is dict else None
-        if request is not None:
-            if request.call_id is None or request.call_id not in seen_ids:
+        if type(node) is list:
+            queue += node
+        elif type(node) is dict:
+            request = _as_request(node, digest) if not TOLD_BY.isdisjoint(node) else None
+            if request is None:
+                queue += node.values()
+            elif request.call_id is None or request.call_id not in seen_ids:
                 seen_ids.add(request.call_id)
                 yield request
-        elif type(node) is dict:
-            queue.extend(node.values())
-        elif type(node) is list:
-            queue.extend(node)
+        if len(queue) > MAX_NODES:
+            return
 
 
 def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | None:
     """A tool call as OpenAI, Anthropic, Gemini, LangChain, AI SDK, Haystack and OTel write it."""
-    if TOLD_BY.isdisjoint(node):
-        return None
     call_id = _text(node.get("call_id")) or _text(node.get("id")) or _text(node.get("toolCallId"))
     inner = (
         node.get("function")

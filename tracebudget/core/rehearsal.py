@@ -62,7 +62,10 @@ class Rehearsal:
         if position == len(self.by_end):
             return False
         child = self.by_end[position]
-        return self.end(child) <= moment + self._touch(child, begun) and self.place[child] < begun
+        late = self.extents[child][1] - moment
+        if late > TOUCH_NS and (late > TOUCH_MOST_NS or late > self._touch(child, begun)):
+            return False
+        return self.place[child] < begun
 
     def _touch(self, child: Node, begun: int) -> int:
         """By how much a child may reach into the next one to begin, and still come before it."""

@@ -177,7 +177,7 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         segments=segments,
         critical=whole.critical,
         busy=_busy(tree, attribution, segments, path),
-        parts=_parts(path, steps),
+        parts=_parts(path, steps, calls),
         profile=profile,
         answers=attribution.answers,
         rehearsals=Rehearsals(tree, hulls),
@@ -419,19 +419,18 @@ def _add_busy(busy: dict[SegmentKind, int], node: Node, own_ns: int) -> None:
 
 
 def _parts(
-    path: Sequence[tuple[PathSlice, Turn | None]], steps: Sequence[Node]
+    path: Sequence[tuple[PathSlice, Turn | None]], steps: Sequence[Node], calls: Sequence[Node]
 ) -> dict[SegmentKind, dict[str, int | None]]:
     """Nanoseconds of each named part. Queue, network and engine time are None where no call tells
     them.
     """
-    told = _told_parts(steps)
     parts: dict[SegmentKind, dict[str, int | None]] = {
-        segment: {
-            name: None if segment == SegmentKind.PREFILL and name not in told else 0
-            for name in names
-        }
-        for segment, names in PARTS.items()
+        segment: dict.fromkeys(names, 0) for segment, names in PARTS.items()
     }
+    told = _told_parts(steps, calls)
+    for name in PARTS[SegmentKind.PREFILL]:
+        if name not in told:
+            parts[SegmentKind.PREFILL][name] = None
     for piece, _ in path:
         if piece.part is not None:
             parts[piece.segment][piece.part] = (
@@ -440,10 +439,10 @@ def _parts(
     return parts
 
 
-def _told_parts(steps: Sequence[Node]) -> set[str]:
+def _told_parts(steps: Sequence[Node], calls: Sequence[Node]) -> set[str]:
     """The parts of prefill that some call with a prefill tells."""
     told = {"queue"} if _of_kind(steps, StepKind.QUEUE) else set[str]()
-    for call in _of_kind(steps, StepKind.MODEL_CALL):
+    for call in calls:
         if call.ttft.split_ns is None:
             continue
         if call.facts.queue_ns is not None:

@@ -175,13 +175,13 @@ def _inflated(case: Case, turn: Turn, call: Node, following: Node) -> Iterator[F
         round((per_token or 0) * (after - before - JUMP_TOKENS)),
         known_ttft_ns(following) or following.duration,
     )
-    saving = saving_ns(case.report, Change(shorter={following: cut}))
+    change = Change(shorter={following: cut})
     yield performance(
         case,
         "tool_result_inflates_context",
         [tool, following],
         turn=case.report.turn_of[following],
-        saving_ns=saving if per_token is not None else None,
+        saving_ns=saving_ns(case.report, change) if per_token is not None else None,
         tool=tool.step.name if tool.step is not None else "",
         added_tokens=after - before,
         before_tokens=before,

@@ -268,12 +268,14 @@ def refused_arguments(tool: Node) -> bool:
     step = tool.step
     if step is None:
         return False
-    is_broken = step.arguments is not None and step.arguments[1] is False
     at_once = tool.duration <= REFUSED_WITHIN_NS
-    if step.arguments_refused or not step.is_error:
-        return step.arguments_refused or (is_broken and at_once)
-    blamed = BAD_ARGUMENTS.search(step.error_type or "") or step.complaint == ARGUMENTS
-    return is_broken or (bool(blamed) and at_once)
+    if step.arguments_refused or not (step.is_error or at_once):
+        return step.arguments_refused
+    if step.arguments is not None and step.arguments[1] is False:
+        return True
+    if not step.is_error or not at_once:
+        return False
+    return bool(BAD_ARGUMENTS.search(step.error_type or "")) or step.complaint == ARGUMENTS
 
 
 def _retry(case: Case, before: Node, tool: Node) -> Finding:
