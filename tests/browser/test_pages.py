@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.trace import Tracer
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
@@ -24,6 +25,7 @@ LONG_TURNS = 2_500  # with two spans each and the root: five thousand spans
 ANALYSIS_SECONDS = 60
 DRAW_MS = 1_000
 CHART_MS = 15_000  # of two cores that do other things too
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 # Plotly adds one style that the policy refuses, without harm to what it draws.
 KNOWN_REFUSALS = 1
 
@@ -305,6 +307,8 @@ PATHS = {
     "privacy": "/p/default/settings/privacy/",
     "received": "/p/default/settings/received/",
     "retention": "/p/default/settings/retention/",
+    "audit": "/p/default/settings/audit/",
+    "projects": "/projects/",
     "account": "/account/",
     "request": "",
     "spans": "spans/",
@@ -346,6 +350,27 @@ def test_policy_refuses_nothing_of_ours(
         expect(chart.locator(".main-svg").first).to_be_visible(timeout=CHART_MS)
     has_chart = page.locator("[data-chart]").count() > 0
     assert len(refused) <= (KNOWN_REFUSALS if has_chart else 0), refused
+
+
+@pytest.fixture(params=[("light", 1280), ("dark", 390)], ids=["light, wide", "dark, narrow"])
+def themed(
+    signed_in: BrowserContext, browser: Browser, request: pytest.FixtureRequest
+) -> Iterator[Page]:
+    theme, width = request.param
+    size = {"width": width, "height": 800}
+    context = another(signed_in, browser, viewport=size, color_scheme=theme)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_axe_finds_no_barrier(
+    themed: Page, product: RunningUp, request_url: str, name: str
+) -> None:
+    themed.goto(address_of(product, request_url, name))
+    themed.wait_for_load_state("networkidle")
+    found = Axe().run(themed, options={"runOnly": WCAG})
+    assert not found.response["violations"], found.generate_report()
 
 
 def test_session_is_reached_from_its_request(

@@ -20,6 +20,10 @@ project = models.Project.objects.create(slug="fresh", name="Fresh")
 owner = User.objects.get(username="owner")
 models.Membership.objects.create(project=project, user=owner, role=models.Role.OWNER)
 """
+REMOVE_PROJECT = """
+from tracebudget import models
+models.Project.objects.get(slug="fresh").delete()
+"""
 GREEN_SECONDS = (
     60  # analysis begins some seconds after the last span; the page looks ever more rarely
 )
@@ -33,6 +37,7 @@ def page(product: RunningUp, browser: Browser) -> Iterator[Page]:
     page.goto(product.manage("sign_in_link").stdout.strip())
     yield page
     context.close()
+    product.manage("shell", "--no-imports", "-c", REMOVE_PROJECT)
 
 
 def test_first_trace_turns_the_light_green(page: Page, product: RunningUp) -> None:
