@@ -11,9 +11,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import DjangoAssertNumQueries
 
-from tests.release.requests import send
+from tests.release.requests import one, send
 from tests.web.traces import AFTERWARDS, MS, START
-from tracebudget import answers, models
+from tracebudget import answers, models, pipeline, store
 from tracebudget.models import Verdict
 from tracebudget.queries import releases
 from tracebudget.queries.releases import Release
@@ -219,6 +219,16 @@ def test_requests_that_are_not_whole_are_left_out(first: models.App) -> None:
     models.Trace.objects.filter(pk__in=list(ids)).update(state="incomplete")
     taken = releases.sample(Release(first, "1.0"))
     assert (len(taken.rows), taken.left_out) == (77, 3)
+
+
+def test_requests_that_wait_for_their_analysis_are_told(first: models.App) -> None:
+    made = one(9_999, "1.0")
+    store.store_spans(first.project, made.spans, now=AFTERWARDS)
+    assert "Not analysed yet: 1 requests of the project; see --wait." in run()[1]
+    assert as_json("--wait", "1")[1]["waiting"] == 1
+    pipeline.analyze_due(lambda: AFTERWARDS + timedelta(hours=1))
+    document = as_json("--wait", "60")[1]
+    assert (document["waiting"], document["requests"]) == (0, 81)
 
 
 def test_number_of_queries_is_fixed(

@@ -197,6 +197,18 @@ def test_the_newest_release_is_shown(member: Client, shop: models.App) -> None:
     assert text_of(member, f"{RELEASE}?release=1.0&baseline=%00&environment=")
 
 
+def test_a_release_by_an_evil_name(member: Client, shop: models.App) -> None:
+    """Its name comes from whoever may send traces."""
+    send(shop, "1.0", count=1)
+    models.Trace.objects.update(version="1; rm -rf ~ <b>", environment='a"b')
+    html = text_of(member, f"{RELEASE}?environment=a%22b")
+    assert "--release &#x27;1; rm -rf ~ &lt;b&gt;&#x27; --environment &#x27;a&quot;b&#x27;" in html
+    assert "<b>" not in html.split("<main")[1].split("compared with")[0]
+    answer = member.get(f"{BASE}/release.md")
+    assert answer.headers["Content-Disposition"].count('"') == 2
+    assert r"1; rm -rf \~ \<b\>" in answer.content.decode()
+
+
 def test_ticks(member: Client, shop: models.App) -> None:
     send(shop, "1.0", count=3)
     form = {"release": "1.0", "item": "limits", "is_done": "yes", "note": MARKUP}

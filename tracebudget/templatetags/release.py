@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -60,6 +61,7 @@ def item_state(state: str) -> str:
     return str(checklist_words.STATES[state])
 
 
+register.filter("shell", shlex.quote)  # what traces name may be copied into a shell
 register.filter("verdict_words", checklist_words.verdict_words)
 register.filter("place", checklist_words.place)
 register.filter("check_name", gate_words.check_name)
