@@ -55,6 +55,8 @@ class Stretch(NamedTuple):
 
 def touch(cursor: CursorWrapper, traces: Sequence[int]) -> None:
     """The figures of the stretches in which these traces lie, as they are now, have changed."""
+    if not traces:
+        return
     cursor.execute(
         """
         INSERT INTO tracebudget_touched (app_id, start)
