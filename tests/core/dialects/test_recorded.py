@@ -111,7 +111,7 @@ RECORDINGS = [
     Recording(
         "mlflow-genai", "mlflow_gen_ai", "event:mlflow.chunk.item.0", bound=True, provider=None
     ),
-    Recording("openlit-openai", "openlit", "gen_ai.server.time_to_first_token"),
+    Recording("openlit-openai", "openlit", "gen_ai.server.time_to_first_token", bound=True),
     Recording("agent-framework", "agent_framework_py", streamed=None, cached=True),
     Recording(  # its tool runner runs one tool after the other
         "anthropic-native",
