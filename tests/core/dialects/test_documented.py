@@ -34,6 +34,11 @@ def test_langgraphs_node_named_agent_is_no_agent() -> None:
     assert recognise(make_span("travel_agent", attributes=kind, scope=scope))[0] == "agent"
 
 
+def test_logfires_pending_spans_of_pydantic_ai_are_ignored() -> None:
+    pending = {"logfire.span_type": "pending_span", "gen_ai.operation.name": "chat"}
+    assert recognise(make_span("chat m", attributes=pending, scope="pydantic-ai"))[0] == "ignore"
+
+
 def test_google_adk_before_its_spans_counted_tokens() -> None:
     answer = {"usage_metadata": {"prompt_token_count": 59, "candidates_token_count": 8}}
     call = plain(
