@@ -85,19 +85,21 @@ def carried(draw: st.DrawFn, secret: str, names: list[str], shape: str = "") -> 
     )
 
 
-def named(secret: str) -> st.SearchStrategy[Place]:
+def named_places(secret: str) -> list[Place]:
     """The secret as a name, or as a text that belongs to the span itself."""
-    return st.sampled_from(
-        [
-            planting.attribute(f"note of {secret}", {"intValue": 1}),
-            planting.event(f"told {secret}", "n", {"intValue": 1}),
-            planting.field("traceState", f"v={secret}"),
-            planting.field("status", {"code": 2, "message": f"no such {secret}"}),
-            planting.field("name", f"GET /find?q={secret.replace(' ', '+')}"),
-            planting.field("name", f"two\nlines: {secret}"),
-            planting.scope_name(f"two\nlines: {secret}"),
-        ]
-    )
+    return [
+        planting.attribute(f"note of {secret}", {"intValue": 1}),
+        planting.event(f"told {secret}", "n", {"intValue": 1}),
+        planting.field("traceState", f"v={secret}"),
+        planting.field("status", {"code": 2, "message": f"no such {secret}"}),
+        planting.field("name", f"GET /find?q={secret.replace(' ', '+')}"),
+        planting.field("name", f"two\nlines: {secret}"),
+        planting.scope_name(f"two\nlines: {secret}"),
+    ]
+
+
+def named(secret: str) -> st.SearchStrategy[Place]:
+    return st.sampled_from(named_places(secret))
 
 
 def of_sender(secret: str) -> st.SearchStrategy[Place]:
@@ -183,6 +185,14 @@ def test_no_free_text_survives_timings_only(
     body = planting.export_with(*places)
     response = send_and_analyse(exporter, body, Privacy.TIMINGS_ONLY)
     assert_gone(["quagga", "zanzibar"], [*rows(), response.content.decode(), caplog.text])
+
+
+def test_no_name_survives_timings_only(
+    exporter: Exporter, caplog: pytest.LogCaptureFixture
+) -> None:
+    for place in named_places(FREE):
+        response = send_and_analyse(exporter, planting.export_with(place), Privacy.TIMINGS_ONLY)
+        assert_gone(["quagga", "zanzibar"], [*rows(), response.content.decode(), caplog.text])
 
 
 @given(formed_places(FORMED))
