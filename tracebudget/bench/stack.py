@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,11 @@ class Stack:
 
 def cpu_seconds(process: psutil.Process) -> float:
     """CPU time so far of a process and of all below it, those that have ended too."""
-    return sum(sum(one.cpu_times()[:4]) for one in (process, *process.children(recursive=True)))
+    seconds = 0.0
+    for one in (process, *process.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # ended just now: the next look finds it at its parent
+            seconds += sum(one.cpu_times()[:4])
+    return seconds
 
 
 def _program(process: psutil.Process) -> str:
