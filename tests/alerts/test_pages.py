@@ -113,7 +113,7 @@ def test_forms_need_their_token(owner: User, hook: models.Channel) -> None:
 
 
 def _main(page: str) -> str:
-    return page[page.index("<main") :]
+    return page[page.index("<main") : page.index("</main>")]
 
 
 # --- what they cost -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 from tests.builders import Branch, agent, chat, plain, tool, workflow
 from tests.core.reading import Document, analyzed, notes
+from tracebudget.core.tree import MISSING
 
 
 def test_the_app_is_the_roots_service() -> None:
@@ -171,3 +172,9 @@ def test_tools_and_requests_are_no_agents() -> None:
 def test_the_document_says_it_all_in_json() -> None:
     document = analyzed(agent(0, 100, resource={"service.version": "1", "odd": [1, {"a": None}]}))
     assert json.loads(json.dumps(document)) == document
+
+
+def test_a_trace_of_nothing_that_counts_has_a_name() -> None:
+    """CrewAI's own telemetry: two spans without a parent, and both are ignored."""
+    document = analyzed(plain(0, 0, name="Crew Created"), plain(1, 1, name="Crew Created"))
+    assert document["name"] == MISSING

@@ -34,7 +34,7 @@ def identify(report: Report) -> Identity:
     state, reason = _state(report.tree)
     return Identity(
         app=app_of(report.tree),
-        name=root.children[0].span.name if root.is_placeholder else root.span.name,
+        name=_name(root),
         environment=_text(
             resource.get("deployment.environment.name") or resource.get("deployment.environment")
         ),
@@ -44,6 +44,12 @@ def identify(report: Report) -> Identity:
         state=state,
         state_reason=reason,
     )
+
+
+def _name(root: Node) -> str:
+    """What stands in for a root that is not here is called after its first span, if one counts."""
+    named = root.children[0] if root.is_placeholder and root.children else root
+    return named.span.name
 
 
 def app_of(tree: Tree) -> str:
