@@ -355,5 +355,5 @@ def test_statements_do_not_grow_with_the_batch(
     pipeline.analyze_due(at(LATER))
     for _ in range(20):
         store.store_spans(project, two_turns(), now=NOW)
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(14):
         assert pipeline.analyze_due(at(LATER)) == 20
