@@ -247,5 +247,12 @@ def _replace(
         for (app_id, start), series in made.items():
             for (release, metric, name), one in series.items():
                 key = (app_id, int(level), start, now, *release, metric, name)
-                total, known, sum_, also, *in_sketch = one.stored()
-                copy.write_row([*key, total, known, sum_, Jsonb(also), *in_sketch])
+                total, known, sum_, also, bins, counts, *ends = one.stored()
+                copy.write_row(
+                    [*key, total, known, sum_, Jsonb(also), _array(bins), _array(counts), *ends]
+                )
+
+
+def _array(numbers: Sequence[int]) -> str:
+    """As PostgreSQL writes it. The driver looks at each number: five times the time."""
+    return f"{{{','.join(map(str, numbers))}}}"
