@@ -25,6 +25,7 @@ from tracebudget.core.tree import Node, build_tree
 from tracebudget.core.ttft import TtftSource
 
 NAMED = tuple((segment, segment.value) for segment in SEGMENTS)
+SECONDS_END = len("2026-11-30T12:00:00")
 SCHEMA = "tracebudget.analysis/v1"
 
 
@@ -47,7 +48,7 @@ class Analysis:
         """The analysis object: JSON-ready, keys in the contract's order, times in ns from the
         request's start.
         """
-        identity, report = self.identity, self.report
+        identity, report, origin = self.identity, self.report, self.report.start
         return {
             "schema": SCHEMA,
             "trace_id": self.trace_id,
@@ -65,10 +66,10 @@ class Analysis:
             "segments": _segments(report),
             "outside_turns_ns": sum(piece.duration for piece, turn in report.path if turn is None),
             "turns": [_turn(turn, report) for turn in report.turns],
-            "steps": [_step(node, report) for node in report.steps],
+            "steps": [_step(node, report, origin) for node in report.steps],
             "step_parents": _step_parents(report),
             "background_steps": [i for i, node in enumerate(report.steps) if node.background],
-            "path": [_path_slice(piece, turn, report) for piece, turn in report.path],
+            "path": [_path_slice(piece, turn, origin) for piece, turn in report.path],
             "io_names": {p.node.id: p.node.span.name for p, _ in report.path if p.part == "io"},
             "ttft_intervals": _ttft_intervals(report),
             "findings": [_finding(finding) for finding in self.findings],
@@ -96,7 +97,7 @@ def analyze(spans: Iterable[Span], *, apps: Apps = NO_APPS, project: str = "defa
 def iso_time(unix_ns: int) -> str:
     """Unix ns as ISO 8601 UTC with nine decimals; exact, unlike a float of seconds."""
     seconds, fraction = divmod(unix_ns, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:SECONDS_END]}.{fraction:09d}Z"
 
 
 def _segments(report: Report) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def _turn(turn: Turn, report: Report) -> dict[str, Any]:
     }
 
 
-def _step(node: Node, report: Report) -> dict[str, Any]:
+def _step(node: Node, report: Report, origin: int) -> dict[str, Any]:
     step, turn = node.step, report.turn_of[node]
     assert step is not None
     row: dict[str, Any] = {
@@ -133,18 +134,20 @@ def _step(node: Node, report: Report) -> dict[str, Any]:
         "turn": turn.index if turn is not None else None,
         "name": step.name,
     }
-    if step.kind == StepKind.TOOL_CALL:
+    if step.kind is StepKind.TOOL_CALL:
         row["call_id"] = step.call_id
     row |= {
         "dialect": step.dialect,
-        "start_ns": node.start - report.start,
-        "duration_ns": node.duration,
+        "start_ns": node.start - origin,
+        "duration_ns": node.end - node.start,
         "critical_ns": report.critical.get(node, 0),
         "status": "error" if step.is_error else "ok",
         "error_type": step.error_type if step.is_error else None,
         "attempt": node.attempt,
     }
-    return row | _model_fields(node) if step.kind == StepKind.MODEL_CALL else row
+    if step.kind is StepKind.MODEL_CALL:
+        row |= _model_fields(node)
+    return row
 
 
 def _step_parents(report: Report) -> list[int | None]:
@@ -188,10 +191,10 @@ def _ttft_intervals(report: Report) -> dict[str, list[int]]:
     }
 
 
-def _path_slice(piece: PathSlice, turn: Turn | None, report: Report) -> dict[str, Any]:
+def _path_slice(piece: PathSlice, turn: Turn | None, origin: int) -> dict[str, Any]:
     return {
-        "start_ns": piece.start - report.start,
-        "duration_ns": piece.duration,
+        "start_ns": piece.start - origin,
+        "duration_ns": piece.end - piece.start,
         "segment": piece.segment,
         "part": piece.part,
         "span_id": piece.node.id or None,
