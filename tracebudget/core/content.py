@@ -57,7 +57,6 @@ BAD_ARGUMENTS = re.compile(
 MAX_NODES = 4000  # of an answer searched for tool requests; a hostile answer must end
 MAX_FACT_CHARS = 100  # of a fact lifted out of content
 MAX_MESSAGES = 256  # of a prompt whose prefixes are kept; more are covered by the last digest alone
-INDEX = re.compile(r"^(\d+)\.(.*)$")
 DECODER = json.JSONDecoder()
 canonical = json.JSONEncoder(sort_keys=True, default=str).encode
 
@@ -360,12 +359,10 @@ def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]
     """
     found: dict[int, dict[str, Any]] = {}
     for key, value in attributes.items():
-        if (
-            key.startswith(prefix)
-            and (match := INDEX.match(key[len(prefix) :]))
-            and not is_redacted(value)
-        ):
-            found.setdefault(int(match[1]), {})[match[2]] = value
+        if key.startswith(prefix) and not is_redacted(value):
+            index, dot, rest = key[len(prefix) :].partition(".")
+            if dot and index.isdecimal():
+                found.setdefault(int(index), {})[rest] = value
     return [found[index] for index in sorted(found)]
 
 

@@ -97,11 +97,6 @@ class Cover:
             tuple[int, int, str, int, Node]
         ] = []  # heap: latest start first, then later end, then id
 
-    @property
-    def is_empty(self) -> bool:
-        """It covers nothing any more."""
-        return not self.pending and not self.open
-
     def walk(self, start: int, end: int) -> Iterator[tuple[int, int, Node | None]]:
         """Pieces of [start, end), rightmost first; None where nobody covers. Stretches must be
         asked right to left.
@@ -164,13 +159,12 @@ class _Covers:
         self.work = Cover(
             [(*hull, child) for child in node.children if (hull := hulls.own[child]) is not None]
         )
-        self.plain = Cover(
-            [
-                (child.start, child.end, child)
-                for child in node.children
-                if not _is_work(child) and not child.background and child.start < child.end
-            ]
-        )
+        plain = [
+            (child.start, child.end, child)
+            for child in node.children
+            if not _is_work(child) and not child.background and child.start < child.end
+        ]
+        self.plain = Cover(plain) if plain else None
 
     def pieces(self, start: int, end: int) -> list[Piece]:
         """Who covers [start, end), rightmost first."""
@@ -178,7 +172,7 @@ class _Covers:
         for begin, until, child in self.work.walk(start, end):
             if child is not None:
                 pieces.append((begin, until, child, False))
-            elif self.plain.is_empty:
+            elif self.plain is None:
                 pieces.append((begin, until, self.node, True))
             else:
                 for inner_begin, inner_until, cover in self.plain.walk(begin, until):

@@ -279,7 +279,11 @@ def _cut_at_turns(
         if run is None:
             out.append((piece, None))
             continue
-        turns, number, start = by_run[run], turn_at(run, piece.start), piece.start
+        turns = by_run[run]
+        if len(turns) == 1:
+            out.append((piece, turns[0]))
+            continue
+        number, start = turn_at(run, piece.start), piece.start
         while number + 1 < len(turns) and turns[number].end < piece.end:
             turn = turns[number]
             if start < turn.end:

@@ -88,7 +88,7 @@ class Attribution:
             for path_slice in self._one(piece):
                 if path_slice.start == path_slice.end:
                     continue
-                if out and _continues(out[-1], path_slice):
+                if out and out[-1].node is path_slice.node and _continues(out[-1], path_slice):
                     out[-1] = _joined(out[-1], path_slice)
                 else:
                     out.append(path_slice)
@@ -143,10 +143,7 @@ def _is_plain(node: Node) -> bool:
 
 def _continues(before: PathSlice, after: PathSlice) -> bool:
     return (
-        before.end == after.start
-        and before.node is after.node
-        and before.segment == after.segment
-        and before.part == after.part
+        before.end == after.start and before.segment == after.segment and before.part == after.part
     )
 
 
