@@ -20,8 +20,13 @@ from tracebudget.bench.stack import Stack, running
 CONNECTIONS = 4
 QUIET_SECONDS = 2  # how long a trace waits for more spans before its analysis may begin
 POLL_SECONDS = 0.05
-# A change of privacy must not wait for the key's cache.
-SETTINGS = {"TRACEBUDGET_KEY_CACHE_SECONDS": "1", "TRACEBUDGET_QUIET_SECONDS": str(QUIET_SECONDS)}
+# A change of privacy must not wait for the key's cache. And what is learnt of an app while it grows
+# has its latest requests analysed again: a few times in its life, and in each burst here.
+SETTINGS = {
+    "TRACEBUDGET_KEY_CACHE_SECONDS": "1",
+    "TRACEBUDGET_QUIET_SECONDS": str(QUIET_SECONDS),
+    "TRACEBUDGET_JUDGE_AGAIN_REQUESTS": "1",
+}
 MODES = ("full", "timings_only")
 
 STORED = "SELECT coalesce(sum(span_count), 0) FROM tracebudget_spanbatch"
