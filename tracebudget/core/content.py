@@ -452,6 +452,8 @@ def _requests_in(answer: Any, digest: Fingerprint) -> Iterator[ToolRequest]:
             elif request.call_id is None or request.call_id not in seen_ids:
                 seen_ids.add(request.call_id)
                 yield request
+        else:
+            continue
         if len(queue) > MAX_NODES:
             return
 

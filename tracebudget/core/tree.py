@@ -65,9 +65,10 @@ class Node:
     @property
     def facts(self) -> ModelFacts:
         """The facts of a model or server call. Raises TypeError for any other node."""
-        if self.step is None or self.step.model is None:
-            raise TypeError(f"span {self.id} is no model call")
-        return self.step.model
+        step = self.step
+        if step is not None and step.model is not None:
+            return step.model
+        raise TypeError(f"span {self.id} is no model call")
 
     def order(self) -> tuple[int, int, str]:
         """Steps and siblings stand in this order: start, later end, id."""

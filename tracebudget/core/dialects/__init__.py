@@ -69,11 +69,12 @@ class Keys:
         asked = role in MODEL_ROLES
         prompts = self._here(common.PROMPTS, has_events) if asked else ()
         answers = self._here(common.ANSWERS, has_events) if asked else ()
-        plain = {fact: row[0] for fact, row in facts.items() if len(row) == 1 and row[0].is_plain}
+        plain = {fact: row[0] for fact, row in facts.items() if row[0].is_plain}
+        other = {fact: row[1:] if fact in plain else row for fact, row in facts.items()}
         return Present(
             facts=facts,
             plain=tuple((fact, place.key, place) for fact, place in plain.items()),
-            other=tuple((fact, row) for fact, row in facts.items() if fact not in plain),
+            other=tuple((fact, row) for fact, row in other.items() if row),
             prompts=prompts,
             answers=answers,
             texts=tuple(place.key for place in prompts + answers if place.source == "attr"),
@@ -134,7 +135,8 @@ class Recogniser:
         self.readings: dict[tuple[object, ...], tuple[str | None, Dialect | None]] = {}
 
     def read(self, span: Span) -> Reading:
-        keys = self._keys(tuple(span.attributes))
+        names = tuple(span.attributes)
+        keys = self.keys.get(names) or self._learn(names)
         shape = self._shape(span, keys)
         found = self.readings.get(shape)
         if found is None:
@@ -146,15 +148,13 @@ class Recogniser:
             return PLAIN
         return keys.reading(role, dialect, has_events=bool(span.events))
 
-    def _keys(self, keys: tuple[str, ...]) -> Keys:
-        known = self.keys.get(keys)
-        if known is None:
-            if len(self.keys) >= REMEMBERED:
-                self.keys.clear()
-            signals = frozenset(signal for key in keys if (signal := self._signal(key)))
-            values = tuple(sorted(self.value_keys.intersection(keys)))
-            known = self.keys[keys] = Keys(keys, signals, values)
-        return known
+    def _learn(self, names: tuple[str, ...]) -> Keys:
+        if len(self.keys) >= REMEMBERED:
+            self.keys.clear()
+        signals = frozenset(signal for key in names if (signal := self._signal(key)))
+        values = tuple(sorted(self.value_keys.intersection(names)))
+        keys = self.keys[names] = Keys(names, signals, values)
+        return keys
 
     def _signal(self, key: str) -> str | None:
         """What the rules see in a key: itself, the prefix they ask for, or nothing."""
@@ -163,9 +163,8 @@ class Recogniser:
         return next((prefix for prefix in self.prefixes if key.startswith(prefix)), None)
 
     def _shape(self, span: Span, keys: Keys) -> tuple[object, ...]:
-        told = [span.attributes[key] for key in keys.values]
-        values = [value if type(value) is str else spelling(value) for value in told]
-        senders = [str(span.resource.get(key)) for key in self.resource_keys]
+        values = map(spelling, map(span.attributes.get, keys.values))
+        senders = map(str, map(span.resource.get, self.resource_keys))
         events = self.events.intersection(e.name for e in span.events) if span.events else ()
         return (span.scope, span.name, span.kind, keys.signals, *values, *senders, *sorted(events))
 

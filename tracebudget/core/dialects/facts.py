@@ -42,8 +42,9 @@ class Present:
     """
 
     facts: Mapping[str, Places]
-    plain: tuple[tuple[str, str, Candidate], ...] = ()  # fact, its one key, the place
-    other: tuple[tuple[str, Places], ...] = ()  # facts that take more than a look at one key
+    # Each fact's first place, where that is a plain attribute (fact, key, place); then the others.
+    plain: tuple[tuple[str, str, Candidate], ...] = ()
+    other: tuple[tuple[str, Places], ...] = ()
     prompts: Places = ()
     answers: Places = ()
     texts: tuple[str, ...] = ()  # the keys of prompts and answers that stand as one text
@@ -69,7 +70,7 @@ class SpanFacts:
             if value is not None:
                 values[name], sources[name] = value, place
         for name, places in present.other:
-            for place in places:
+            for place in places if name not in values else ():
                 value = read_value(span, place)
                 if value is not None:
                     values[name], sources[name] = value, place

@@ -58,6 +58,8 @@ def spelling(value: Any) -> str:
     """How tables write a value: booleans in lower case (Micrometer sends them as text), all else as
     text.
     """
+    if type(value) is str:
+        return value
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
