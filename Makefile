@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help docs messages setup run test faults browser bench-core bench-ingest picture coverage lint format migrations-check check
+.PHONY: help docs messages setup run test faults browser bench-core bench-ingest bench-apps picture coverage lint format migrations-check check
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ picture: .venv/dev  ## Take the README's picture anew, from the demo
 
 bench-core: .venv/dev  ## Measure what the analysis of spans costs, and how it grows
 	@$(BIN)/python -m tests.bench_core
+
+bench-apps: .venv/dev  ## Measure pages of apps with a million requests, and what their figures cost
+	@$(BIN)/python -m pytest -q -s tests/bench_apps.py
 
 bench-ingest: .venv/dev  ## Measure what taking in, storing and analysing spans costs here
 	@$(BIN)/python manage.py bench_ingest
