@@ -129,6 +129,13 @@ class RequestPage:
             return None
         return f"{100 * ruler.limit_ns / total:.2f}%"
 
+    @property
+    def limit_side(self) -> str:
+        """On which side of its line the budget's label has room: before it or after it."""
+        ruler = self.picture.waterfall.ruler
+        is_late = ruler is not None and 2 * ruler.limit_ns > self.document["end_to_end_ns"]
+        return "before" if is_late else "after"
+
     def turns(self, start: int, count: int) -> list[TurnLine]:
         """Rows of the turns table."""
         wanted = range(start, min(start + count, len(self.document["turns"])))
