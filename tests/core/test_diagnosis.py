@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ from tracebudget.core.diagnosis import (
     HOUR_S,
     MIN_CALLS,
     AppCall,
+    Diagnosis,
     Spread,
     diagnose,
 )
@@ -207,3 +209,13 @@ def test_the_order_of_arrival_changes_nothing() -> None:
     mixed = calls[:]
     Random(3).shuffle(mixed)
     assert diagnose(mixed) == diagnose(calls)
+
+
+@pytest.mark.parametrize("queue_ms", [0, 400])
+def test_a_diagnosis_is_kept_whole(queue_ms: int) -> None:
+    made = diagnose([*sessions(20, GROWING, result=3_000), *day(queue_ms=queue_ms)])
+    assert Diagnosis.of(json.loads(json.dumps(made.document()))) == made
+
+
+def test_a_diagnosis_of_another_version_is_none() -> None:
+    assert Diagnosis.of(diagnose([]).document() | {"dropped": 1}) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,8 @@ from django.test import Client
 
 from tests.web.traces import AFTERWARDS, MS, Recorder, arrive, serial_tools, worked_example
 from tracebudget import answers, learning, models
+from tracebudget.core.diagnosis import Loss, Queueing, diagnose
+from tracebudget.core.finding import State
 from tracebudget.models import Verdict
 from tracebudget.queries.apps import AppReport, Scope, app_report
 from tracebudget.queries.traces import window
@@ -137,6 +140,13 @@ def test_with_hidden_first_tokens_many_cannot_tell(page: Client, project: models
     assert "TTFT known for 8.33 % of calls: cannot tell." in said(page)
 
 
+def test_a_diagnosis_of_another_version_is_not_shown(page: Client, project: models.Project) -> None:
+    arrive(project, worked_example())
+    kept = diagnose([]).document()
+    models.Learned.objects.update(diagnosis=kept | {"growth": kept["growth"] | {"dropped": 1}})
+    assert "Does the first token come later" not in said(page)
+
+
 @pytest.mark.parametrize("answered", [False, True])
 def test_what_only_many_show_is_a_finding_unless_answered(
     project: models.Project, answered: bool
@@ -144,9 +154,9 @@ def test_what_only_many_show_is_a_finding_unless_answered(
     """Busy hours, found in a sample of one request in three."""
     arrive(project, worked_example())
     app = models.App.objects.get(slug="shop")
-    growth = {"lost": None}
-    diagnosis = {"weight": 3, "growth": growth, "queueing": {"lost": [4, 2000 * MS, 700 * MS]}}
-    models.Learned.objects.filter(app=app).update(diagnosis=diagnosis)
+    waits = Queueing(State.FOUND, lost=Loss(4, 2000 * MS, 700 * MS))
+    diagnosis = replace(diagnose([], weight=3), queueing=waits)
+    models.Learned.objects.filter(app=app).update(diagnosis=diagnosis.document())
     if answered:
         answers.answer(
             app, "queueing", "", verdict=Verdict.ACCEPTED, note="", user=None, now=AFTERWARDS

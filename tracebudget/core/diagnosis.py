@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median, median_low
 from typing import Any, NamedTuple
@@ -129,6 +129,36 @@ class Diagnosis:
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Diagnosis | None:
+        """The diagnosis that was kept so; None for one of another version, with other fields."""
+        try:
+            growth, queueing = _growth_of(document["growth"]), _queueing_of(document["queueing"])
+            return cls(**{**document, "growth": growth, "queueing": queueing})
+        except (KeyError, TypeError):
+            return None
+
+
+def _growth_of(kept: Mapping[str, Any]) -> Growth:
+    values = {
+        "state": State(kept["state"]),
+        "points": tuple((tokens, ns) for tokens, ns in kept["points"]),
+        "turns": tuple((turn, Spread(*spread)) for turn, spread in kept["turns"]),
+        "cohort": kept["cohort"] and Spread(*kept["cohort"]),
+        "lost": kept["lost"] and Loss(*kept["lost"]),
+    }
+    return Growth(**{**kept, **values})
+
+
+def _queueing_of(kept: Mapping[str, Any]) -> Queueing:
+    values = {
+        "state": State(kept["state"]),
+        "busy": kept["busy"] and Spread(*kept["busy"]),
+        "quiet": kept["quiet"] and Spread(*kept["quiet"]),
+        "lost": kept["lost"] and Loss(*kept["lost"]),
+    }
+    return Queueing(**{**kept, **values})
 
 
 def diagnose(calls: Sequence[AppCall], *, weight: int = 1) -> Diagnosis:

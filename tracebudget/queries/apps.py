@@ -15,6 +15,7 @@ from typing import Any
 from django.db.models import F, Max, Min, OuterRef, Q, QuerySet, Subquery
 
 from tracebudget import answers, models, partition
+from tracebudget.core.diagnosis import Diagnosis
 from tracebudget.models import Level
 from tracebudget.queries.found import (
     NONE_ANSWERED,
@@ -269,8 +270,8 @@ class ModelRow:
 
 @dataclass(frozen=True, slots=True)
 class AppReport:
-    """Where an app's time goes, and what was found. `diagnosis`: `core.diagnosis`, as it is kept;
-    None before the worker's first look.
+    """Where an app's time goes, and what was found. `diagnosis`: None before the worker's
+    first look, and before its next one where another version kept it.
     """
 
     requests: int
@@ -283,7 +284,7 @@ class AppReport:
     models: list[ModelRow]
     found: Found
     triage: list[TriageRow]
-    diagnosis: Mapping[str, Any] | None
+    diagnosis: Diagnosis | None
 
     @property
     def mean_sums(self) -> Sums:
@@ -298,8 +299,7 @@ def app_report(scope: Scope, *, now: datetime) -> AppReport:
     level = level_for(until - since)
     figures = read(scope.rollups(level)).get(scope.app.pk, NO_FIGURES)
     answered = answered_by_app([scope.app]).get(scope.app.pk, NONE_ANSWERED)
-    learned = models.Learned.objects.filter(app=scope.app).only("diagnosis").first()
-    diagnosis = None if learned is None else learned.diagnosis
+    diagnosis = _diagnosis_of(scope.app)
     found = found_in(figures, answered, diagnosis)
     return AppReport(
         requests=figures.requests.total,
@@ -314,6 +314,12 @@ def app_report(scope: Scope, *, now: datetime) -> AppReport:
         triage=triage(figures, found),
         diagnosis=diagnosis,
     )
+
+
+def _diagnosis_of(app: models.App) -> Diagnosis | None:
+    learned = models.Learned.objects.filter(app=app).only("diagnosis").first()
+    kept = None if learned is None else learned.diagnosis
+    return None if kept is None else Diagnosis.of(kept)
 
 
 def _bounds(scope: Scope, now: datetime) -> tuple[datetime, datetime]:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from tracebudget.core.diagnosis import Diagnosis
 from tracebudget.core.finding import DETECTORS, STEPS, State
 from tracebudget.queries.rollups import Figures
 from tracebudget.series import CODE, FINDING, MODEL_TTFT, Series
@@ -76,12 +76,13 @@ class Found:
 
 
 def found_in(
-    figures: Figures, answered: Answered = NONE_ANSWERED, diagnosis: Mapping[str, Any] | None = None
+    figures: Figures, answered: Answered = NONE_ANSWERED, diagnosis: Diagnosis | None = None
 ) -> Found:
     """What the requests of a window show each, and what their diagnosis shows together."""
     rows = list(_rows(figures, answered, is_answered=False))
     codes = {row.code for row in rows}
-    rows += [row for row in _diagnosed(diagnosis or {}) if row.code not in codes | _codes(answered)]
+    shown = codes | _codes(answered)
+    rows += [row for row in _diagnosed(diagnosis) if row.code not in shown]
     rows.sort(key=lambda row: row.order)
     return Found(
         [row for row in rows if row.step is not None],
@@ -140,13 +141,14 @@ def _turns(series: Series) -> dict[int, int]:
     return dict(sorted(counts.items()))
 
 
-def _diagnosed(diagnosis: Mapping[str, Any]) -> Iterable[FindingRow]:
+def _diagnosed(diagnosis: Diagnosis | None) -> Iterable[FindingRow]:
     """What many requests show together: losses of the sample, for all that it stands for."""
-    for part, code in (("growth", "context_growth"), ("queueing", "queueing")):
-        lost = (diagnosis.get(part) or {}).get("lost")
-        if lost is not None:
-            requests, total, p95 = lost
-            weight = diagnosis["weight"]
+    if diagnosis is None:
+        return
+    weight = diagnosis.weight
+    for part, code in ((diagnosis.growth, "context_growth"), (diagnosis.queueing, "queueing")):
+        if part.lost is not None:
+            requests, total, p95 = part.lost
             yield FindingRow(code, requests * weight, total * weight, p95, [], {}, is_sampled=True)
 
 

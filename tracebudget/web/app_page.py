@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from tracebudget.core.diagnosis import COHORT_TOKENS, COHORT_TURN, Growth, Queueing, Spread
+from tracebudget.core.diagnosis import COHORT_TOKENS, COHORT_TURN, Diagnosis, Growth, Queueing
 from tracebudget.core.finding import State
 from tracebudget.templatetags.duration import count, duration, percent, significant
 from tracebudget.web.figures import Figure, prompts_figure
-
-Stored = Mapping[str, Any]
 
 WHYS: Mapping[str, str | Promise] = {
     "few_calls": _("There are too few calls with a known first token."),
@@ -38,20 +35,20 @@ class Line:
 
 
 class Many:
-    """A diagnosis (`core.diagnosis`, as it is kept), for the page."""
+    """A diagnosis, for the page."""
 
-    def __init__(self, diagnosis: Stored) -> None:
+    def __init__(self, diagnosis: Diagnosis) -> None:
         self.diagnosis = diagnosis
-        self.growth = growth_of(diagnosis["growth"])
-        self.queueing = queueing_of(diagnosis["queueing"])
+        self.growth = diagnosis.growth
+        self.queueing = diagnosis.queueing
 
     @property
     def since(self) -> datetime | None:
-        return _moment(self.diagnosis["since_s"])
+        return _moment(self.diagnosis.since_s)
 
     @property
     def until(self) -> datetime | None:
-        return _moment(self.diagnosis["until_s"])
+        return _moment(self.diagnosis.until_s)
 
     @property
     def figure(self) -> Figure | None:
@@ -65,7 +62,7 @@ class Many:
 
     def _unknown(self, why: str | None) -> str:
         if why == "ttft_unknown":
-            share = self.diagnosis["known"] / max(1, self.diagnosis["calls"])
+            share = self.diagnosis.known / max(1, self.diagnosis.calls)
             said = gettext("TTFT known for %(share)s of calls: cannot tell.")
             return said % {"share": percent(share)}
         return str(WHYS.get(why or "", ""))
@@ -87,21 +84,6 @@ class Many:
             self._unknown(queueing.why) if queueing.why else _queueing_answer(queueing),
             [],
         )
-
-
-def growth_of(stored: Stored) -> Growth:
-    turns = tuple((turn, Spread(*spread)) for turn, spread in stored["turns"])
-    cohort = None if stored["cohort"] is None else Spread(*stored["cohort"])
-    points = tuple((tokens, ns) for tokens, ns in stored["points"])
-    state = State(stored["state"])
-    return Growth(**{**stored, "state": state, "turns": turns, "cohort": cohort, "points": points})
-
-
-def queueing_of(stored: Stored) -> Queueing:
-    sides = {
-        side: None if stored[side] is None else Spread(*stored[side]) for side in ("busy", "quiet")
-    }
-    return Queueing(**{**stored, "state": State(stored["state"]), **sides})
 
 
 def _moment(unix_s: int | None) -> datetime | None:
