@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,15 +15,16 @@ from typing import IO, Any
 
 import psutil
 
+from tracebudget.bench.stack import free_ports
+
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 60  # a first start takes 4 s; CI machines are slow and busy
+PORTS = ("TRACEBUDGET_PORT", "TRACEBUDGET_OTLP_PORT", "TRACEBUDGET_GRPC_PORT")
 OURS = ("TRACEBUDGET_", "DATABASE_URL", "BROKER_URL", "DJANGO_")
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    (port,) = free_ports(1)
     return port
 
 
@@ -34,10 +34,7 @@ class RunningUp:
     def __init__(self, data_dir: Path, **settings: str) -> None:
         self.data_dir = data_dir
         self.settings = {"TRACEBUDGET_DATA_DIR": str(data_dir), **settings}
-        self.ports = {
-            name: free_port()
-            for name in ("TRACEBUDGET_PORT", "TRACEBUDGET_OTLP_PORT", "TRACEBUDGET_GRPC_PORT")
-        }
+        self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self.lines: list[str] = []
         self.process: subprocess.Popen[str] | None = None
 

@@ -28,7 +28,8 @@ import pytest
 import yaml
 
 from tests import otlp
-from tests.running import OURS, ROOT, free_port
+from tests.running import OURS, ROOT
+from tracebudget.bench.stack import free_ports
 from tracebudget.management.commands.run import PROGRAMS
 from tracebudget.runtime import postgres, sockets, valkey
 from tracebudget.runtime.child import Command, running
@@ -145,7 +146,8 @@ class Machine:
             "VALKEY_PASSWORD": secrets.token_hex(16),
             "TRACEBUDGET_METRICS_TOKEN": "scrape",
         }
-        self.ports = {inside: free_port() for inside in (*PORTS, "5432", "6379")}
+        inside = (*PORTS, "5432", "6379")
+        self.ports = dict(zip(inside, free_ports(len(inside)), strict=True))
         self.dotenv["TRACEBUDGET_URL"] = f"http://localhost:{self.ports['8000']}"
 
     def resolve(self, text: str) -> str:

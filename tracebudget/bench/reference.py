@@ -13,7 +13,7 @@ from typing import NamedTuple
 import psutil
 from django.conf import settings
 
-from tracebudget.bench.stack import Stack, cpu_seconds, free_port
+from tracebudget.bench.stack import Stack, cpu_seconds, free_ports
 from tracebudget.runtime import child, programs
 from tracebudget.runtime.addresses import listens
 
@@ -43,7 +43,7 @@ class Reference(NamedTuple):
 def running(stack: Stack) -> Iterator[Reference]:
     """Processes and threads as the product's, and connections spread over them like its own."""
     stack.database.execute(TABLE)
-    port = free_port()
+    (port,) = free_ports(1)
     command = programs.granian(
         "reference",
         "tracebudget.bench.reference_wsgi",

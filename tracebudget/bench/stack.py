@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +73,12 @@ def _program(process: psutil.Process) -> str:
 def running(settings: Mapping[str, str]) -> Iterator[Stack]:
     """The product with these settings beside the defaults, from its first start to its end."""
     with tempfile.TemporaryDirectory(prefix="tb-bench-") as directory:
-        data_dir, otlp_port = Path(directory), free_port()
+        data_dir, (port, otlp_port, grpc_port) = Path(directory), free_ports(3)
         environment = {
             "TRACEBUDGET_DATA_DIR": directory,
-            "TRACEBUDGET_PORT": str(free_port()),
+            "TRACEBUDGET_PORT": str(port),
             "TRACEBUDGET_OTLP_PORT": str(otlp_port),
-            "TRACEBUDGET_GRPC_PORT": str(free_port()),
+            "TRACEBUDGET_GRPC_PORT": str(grpc_port),
             **settings,
         }
         pairs = (f"{name}={value}" for name, value in environment.items())
@@ -98,9 +98,12 @@ def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
         time.sleep(0.1)
 
 
-def free_port() -> int:
-    """A port that nobody uses just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+def free_ports(number: int) -> list[int]:
+    """Ports that nobody uses just now. All are held until the last is found: else one may come
+    twice.
+    """
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(number)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
