@@ -226,7 +226,7 @@ def test_step_opens_beside_the_picture_and_its_address_leads_back(
     assert "?step=" in address
     page.keyboard.press("Escape")
     expect(drawer).to_be_hidden()
-    assert page.url == request_url
+    expect(page).to_have_url(request_url)  # the page hears of it after the dialog has gone
     page.goto(address)
     expect(drawer.get_by_role("heading", name="search_order", exact=True)).to_be_visible()
 
