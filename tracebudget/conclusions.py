@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tracebudget.core.subject import subject_of
-from tracebudget.core.ttft import TtftSource
+from tracebudget.core.ttft import KNOWN
 from tracebudget.document import dumps
 from tracebudget.packing import compress
 
@@ -21,10 +21,7 @@ MAX_NAME_CHARS = 200
 MAX_NAMES = 50  # of one kind in one request's summary
 MAX_TURNS = 20  # whose durations stand in the summary: tables by turn show no more
 
-OBSERVED = {
-    TtftSource.MEASURED.value,
-    TtftSource.REPORTED.value,
-}  # what budgets and percentiles may use
+OBSERVED = {source.value for source in KNOWN}  # what budgets and percentiles may use
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from heapq import nlargest
 from typing import Any, NamedTuple
 
-from tracebudget.core.ttft import TtftSource
+from tracebudget.core.ttft import KNOWN
 from tracebudget.sketch import Columns, Sketch
 
 Row = Mapping[str, Any]
 
-OBSERVED = frozenset({TtftSource.MEASURED.value, TtftSource.REPORTED.value})
+OBSERVED = frozenset(source.value for source in KNOWN)  # as columns have it
 
 # A request's value of each budget metric, by its column of the summary, of which `active_ns` is
 # end-to-end less `wait_ns`. Single tools have series of their own.

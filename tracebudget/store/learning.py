@@ -17,7 +17,7 @@ from tracebudget import models, partition
 from tracebudget.core.diagnosis import AppCall, Diagnosis
 from tracebudget.core.profile import Profile, SeenCall
 from tracebudget.core.tokens import Tokens
-from tracebudget.core.ttft import TtftSource
+from tracebudget.series import OBSERVED
 from tracebudget.store.queue import judge_again
 
 LATEST_REQUESTS = 1_000  # that a profile is learnt from: what is usual now
@@ -35,7 +35,6 @@ CALL_COLUMNS = (
 REQUEST_COLUMNS = (
     "id", "day", "end_to_end_ns", "wait_ns", "model_call_count", "tool_call_count",
 )  # fmt: skip
-OBSERVED = frozenset({TtftSource.MEASURED.value, TtftSource.REPORTED.value})
 
 
 class Lesson(NamedTuple):
