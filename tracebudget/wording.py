@@ -89,6 +89,52 @@ KINDS: dict[str, Text] = {
     "queue": _("queue"),
 }
 
+FACTS: dict[str, Text] = {
+    "model_request": _("model asked for"),
+    "model_response": _("model that answered"),
+    "provider": _("provider"),
+    "streaming": _("streamed"),
+    "input_tokens": _("input tokens"),
+    "output_tokens": _("output tokens"),
+    "total_tokens": _("tokens in all"),
+    "cache_read_tokens": _("input tokens read from the cache"),
+    "cache_write_tokens": _("input tokens written to the cache"),
+    "reasoning_tokens": _("reasoning tokens"),
+    "ttft": _("first token"),
+    "tpot": _("time per output token"),
+    "queue_time": _("queue"),
+    "prefill_time": _("prefill"),
+    "decode_time": _("decode"),
+    "attempt": _("number of the attempt"),
+    "resends": _("resends"),
+    "attempt_start": _("start of the last attempt"),
+    "last_token": _("last token"),
+    "stream_duration": _("length of the stream"),
+    "ends_early": _("the span ends where the stream begins"),
+    "ends_after_tools": _("the span ends after the tools"),
+    "response_id": _("id of the answer"),
+    "finish_reason": _("why it ended"),
+    "agent_name": _("agent"),
+    "workflow_name": _("workflow"),
+    "tool_name": _("tool"),
+    "tool_call_id": _("id of the tool call"),
+    "tool_error": _("the tool failed"),
+    "tool_args_invalid": _("arguments refused"),
+    "error": _("failed"),
+    "error_type": _("type of the error"),
+    "http_status": _("HTTP status"),
+    "success": _("succeeded"),
+}
+
+STANDINGS: dict[str, Text] = {
+    "attribute": _("attribute"),
+    "inside": _("inside an attribute's text"),
+    "event": _("event"),
+    "child": _("span below"),
+    "above": _("attribute of a span above"),
+    "name": _("the span's name"),
+}
+
 TTFT_SOURCES: dict[str, Text] = {
     "measured": _("measured"),
     "reported": _("reported"),

@@ -246,6 +246,15 @@ def test_step_opens_with_its_figures_and_attributes(page: Client, project: model
     assert "the customer&#x27;s address" in said
 
 
+def test_step_says_where_each_fact_was_read(page: Client, project: models.Project) -> None:
+    arrive(project, worked_example())
+    said = span_text(page, worked_example(), 2)
+    assert "Where this was read" in said
+    assert "input tokens 1240 gen_ai.usage.input_tokens attribute" in said
+    assert "first token 0.058 s gen_ai.response.time_to_first_chunk attribute" in said
+    assert "time per output token (end − first token) / (output tokens − 1)" in said
+
+
 def test_value_that_is_not_kept_is_shown_as_its_length_never_as_its_digest(
     page: Client, project: models.Project
 ) -> None:

@@ -14,7 +14,9 @@ from tracebudget import wording
 from tracebudget.core import analysis
 from tracebudget.core.app import App
 from tracebudget.core.budget import METRICS, Budget
+from tracebudget.core.dialects import CONTENT_FACTS, DIALECTS
 from tracebudget.core.finding import DETECTORS, STEPS
+from tracebudget.core.provenance import Standing
 from tracebudget.core.segment import PARTS, SegmentKind
 from tracebudget.core.step import StepKind
 from tracebudget.core.ttft import TtftSource
@@ -49,6 +51,8 @@ def test_every_other_code_has_words() -> None:
     assert {part for parts in PARTS.values() for part in parts} == set(wording.PARTS)
     assert {kind.value for kind in StepKind} == set(wording.KINDS)
     assert {source.value for source in TtftSource} == set(wording.TTFT_SOURCES)
+    assert {fact for d in DIALECTS for fact in d.facts} - CONTENT_FACTS == set(wording.FACTS)
+    assert {standing.value for standing in Standing} == set(wording.STANDINGS)
     assert set(STEPS) == set(wording.STEPS) == set(wording.STEPS_CLEAR)
     assert codes(r'return "\w+", "(\w+)"') <= set(wording.STATE_REASONS)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from tracebudget.core.content import Content
 from tracebudget.core.dialects import recognise
@@ -54,9 +55,9 @@ def read_steps(tree: Tree) -> None:
             above: Sequence[Span] = ()
             below: Sequence[Child] = ()
             if dialect.looks_up:
-                above = [up.span for up, _ in zip(ancestors(node), range(LOOK_UP), strict=False)]
+                above = spans_above(node)
             if dialect.looks_down:
-                below = [Child(c.span.name, c.span.start_ns, c.duration) for c in node.children]
+                below = children_of(node)
             node.step = read_step(node.span, node.reading, above, below)
     if "copy" in roles:
         _place_copies(tree)
@@ -64,6 +65,16 @@ def read_steps(tree: Tree) -> None:
         _join_stream_logs(tree)
     join_calls(tree)
     join_tools(tree)
+
+
+def spans_above(node: Node) -> list[Span]:
+    """Where a fact of a span may stand that its dialect writes further up; nearest first."""
+    return [above.span for above in islice(ancestors(node), LOOK_UP)]
+
+
+def children_of(node: Node) -> list[Child]:
+    """What a span's children may tell of it."""
+    return [Child(c.span.name, c.span.start_ns, c.duration) for c in node.children]
 
 
 def _drop_ignored(tree: Tree) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tracebudget.core.content import Content, ToolRequest
 from tracebudget.core.dialects import Reading, common
-from tracebudget.core.dialects.facts import Child, SpanFacts
+from tracebudget.core.dialects.facts import Child, Fact, SpanFacts
 from tracebudget.core.record import plain_members, record
 from tracebudget.core.span import STATUS_ERROR, Span
 from tracebudget.core.tokens import Tokens, count, read_tokens
@@ -265,14 +265,19 @@ def _attempts(facts: SpanFacts) -> int | None:
 
 def _model_name(facts: SpanFacts, ancestors: Sequence[Span]) -> str | None:
     name = facts.text("model_request") or facts.text("model_response")
-    if name is not None:
-        return name
+    if name is None and ancestors:
+        above = model_above(facts, ancestors)
+        return above.value if above is not None else None
+    return name
+
+
+def model_above(facts: SpanFacts, ancestors: Sequence[Span]) -> Fact | None:
+    """The model's name where its dialect writes it on a span further up."""
     for candidate in facts.dialect.candidates("model_request"):
         for ancestor in ancestors if candidate.from_ancestor else ():
-            if ancestor.name == candidate.from_ancestor and isinstance(
-                ancestor.attributes.get(candidate.key), str
-            ):
-                return str(ancestor.attributes[candidate.key])
+            name = ancestor.attributes.get(candidate.key)
+            if ancestor.name == candidate.from_ancestor and isinstance(name, str):
+                return Fact(name, candidate)
     return None
 
 

@@ -25,6 +25,7 @@ from tracebudget.web.figures import of_columns, percentiles_figure, segments_fig
 from tracebudget.web.forms import FilterForm, ScopeForm
 from tracebudget.web.otlp import export_of
 from tracebudget.web.paging import row_number
+from tracebudget.web.provenance import derived, told_by
 from tracebudget.web.request_page import TABLE_ROWS, RequestPage, part_of
 from tracebudget.web.setup import setup_context
 from tracebudget.web.spans import TREE_ROWS, read_span, tree_of
@@ -215,18 +216,23 @@ def span_page(request: HttpRequest, project: str, trace_id: UUID, span_id: str) 
     """One span: what the analysis says of it, and everything that was stored."""
     mine = project_for(request.user, project)
     trace = trace_for(mine, trace_id)
-    found = [span for span in trace_queries.spans(trace) if span.span_id == span_id]
+    spans = trace_queries.spans(trace)
+    found = [span for span in spans if span.span_id == span_id]
     if not found:
         raise Http404("no such span")
     document = trace_queries.document(trace)
     page = RequestPage(document) if document is not None else None
+    step = page.step(span_id) if page is not None else None
+    told = told_by(spans, span_id)
     context = {
         "project": mine,
         "trace": trace,
         "document": document,
         "span_id": span_id,
         "spans": [read_span(span) for span in found],
-        "step": page.step(span_id) if page is not None else None,
+        "step": step,
+        "told": told,
+        "derived": list(derived(step, told)) if step and step["kind"] == "model_call" else [],
         "found": page.found_at(span_id) if page is not None else [],
     }
     return render(request, "requests/span.html", context)
