@@ -126,7 +126,7 @@ def _turn(turn: Turn, report: Report) -> dict[str, Any]:
 
 
 def _step(node: Node, report: Report, origin: int) -> dict[str, Any]:
-    step, turn = node.step, report.turn_of[node]
+    step, turn = node.step, node.turn
     assert step is not None
     row: dict[str, Any] = {
         "span_id": node.id,
@@ -140,7 +140,7 @@ def _step(node: Node, report: Report, origin: int) -> dict[str, Any]:
         "dialect": step.dialect,
         "start_ns": node.start - origin,
         "duration_ns": node.end - node.start,
-        "critical_ns": report.critical.get(node, 0),
+        "critical_ns": node.critical_ns,
         "status": "error" if step.is_error else "ok",
         "error_type": step.error_type if step.is_error else None,
         "attempt": node.attempt,

@@ -58,7 +58,7 @@ def read_steps(tree: Tree) -> None:
                 above = spans_above(node)
             if dialect.looks_down:
                 below = children_of(node)
-            node.step = read_step(node.span, node.reading, above, below)
+            node.take(read_step(node.span, node.reading, above, below))
     if "copy" in roles:
         _place_copies(tree)
     if "stream_log" in roles:
@@ -104,7 +104,7 @@ def _place_copies(tree: Tree) -> None:
             if above is not None and above.step is not None and above.step.kind in MODEL_KINDS:
                 node.absorbed = above
             else:
-                node.step = read_step(node.span, as_call(node.reading))
+                node.take(read_step(node.span, as_call(node.reading)))
 
 
 # --- records of streams -------------------------------------------------------------------------
@@ -149,11 +149,11 @@ def _call_of_stream(log: Node, joined: set[Node]) -> Node | None:
 
 
 def _end_by_log(call: Node, log: Node) -> None:
-    log.step = read_step(log.span, as_call(log.reading))
+    log.take(read_step(log.span, as_call(log.reading)))
     _lend(log, call)
     _absorb(log, call)
     if call.step is not None:
-        call.step = replace(call.step, model=replace(call.facts, streamed=True))
+        call.take(replace(call.step, model=replace(call.facts, streamed=True)))
     call.end = log.start
 
 
@@ -229,10 +229,8 @@ def _decide_server(server: Node, below: list[Node]) -> list[Node]:
         [call for call in below if not _is_server(call)],
     )
     if inner and server.step is not None and inner[0].step is not None:
-        server.step = replace(
-            server.step,
-            model=_filled(server.facts, inner[0].facts, inner[0].start - server.start),
-        )
+        facts = _filled(server.facts, inner[0].facts, inner[0].start - server.start)
+        server.take(replace(server.step, model=facts))
     for call in inner:
         _absorb(call, server)
     return [server, *clients]
@@ -248,11 +246,9 @@ def _lend(lender: Node, call: Node) -> None:
     """Fill in what the call lacks from a span that describes the same one."""
     if lender.step is None or call.step is None:
         return
-    call.step = replace(
-        call.step,
-        model=_filled(call.facts, lender.facts, lender.start - call.start),
-        content=_filled_content(call.step.content, lender.step.content),
-    )
+    facts = _filled(call.facts, lender.facts, lender.start - call.start)
+    content = _filled_content(call.step.content, lender.step.content)
+    call.take(replace(call.step, model=facts, content=content))
 
 
 def _filled(own: ModelFacts, other: ModelFacts, shift_ns: int) -> ModelFacts:

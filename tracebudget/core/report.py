@@ -14,7 +14,7 @@ from tracebudget.core.clock import settle_clock
 from tracebudget.core.critical_path import Hulls, Slice, critical_path
 from tracebudget.core.profile import Profile
 from tracebudget.core.rehearsal import Rehearsals
-from tracebudget.core.run import Answers, Run, find_runs, innermost_runs, name_tools, settle_ends
+from tracebudget.core.run import Answers, Run, find_runs, name_tools, settle_ends
 from tracebudget.core.segment import CALMER, PARTS, TOOL_KINDS, Attribution, PathSlice, SegmentKind
 from tracebudget.core.step import ACTORS, StepKind
 from tracebudget.core.timing import settle_timing
@@ -51,9 +51,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Report:
-    """One request, measured. `path` tiles [start, end); `turn_of` maps node of steps to their
-    turn.
-    """
+    """One request, measured. `path` tiles [start, end)."""
 
     tree: Tree
     runs: list[Run]
@@ -64,9 +62,7 @@ class Report:
     calls: list[Node]  # every model call, in order; failed attempts and background ones, too
     good_calls: list[Node]  # those that promises are about: succeeded, in the foreground
     tools: list[Node]  # every tool call
-    turn_of: dict[Node, Turn | None]
     segments: dict[SegmentKind, int]  # ns of the path
-    critical: dict[Node, int]  # ns of the path at or below it
     busy: dict[SegmentKind, int]
     parts: dict[SegmentKind, dict[str, int | None]]
     profile: Profile | None
@@ -145,23 +141,24 @@ def _subtree_sums(slices: Sequence[Slice], nodes: Sequence[Node]) -> dict[Node, 
 def build_report(tree: Tree, profile: Profile | None = None) -> Report:
     """Measure one trace, whose tree becomes the report's. What is wrong with it leaves a note."""
     runs = _settle(tree, profile)
-    runs_at = innermost_runs(tree, runs)
     for run in runs:
         group_turns(tree, run)
     hulls = Hulls(tree)
-    attribution = Attribution(tree, runs, runs_at)
+    attribution = Attribution(tree, runs)
     walk = critical_path(tree.root, hulls, tree.root.start, tree.root.end)
     whole = PathIndex(walk, attribution, tree.nodes)
+    for node in tree.nodes:
+        node.critical_ns = whole.critical.get(node, 0)
     turns = _list_turns(runs, _run_indices(runs, whole, attribution, hulls))
     by_run = _by_run(turns)
-    path = _cut_at_turns(whole.path, runs_at, by_run)
+    path = _cut_at_turns(whole.path, by_run)
     for piece, turn in path:
         if turn is not None:
             turn.on_path_ns += piece.duration
     steps = sorted((node for node in tree.nodes if node.step is not None), key=Node.order)
     calls = _of_kind(steps, StepKind.MODEL_CALL)
-    turn_of = _turns_of_steps(steps, runs_at, by_run)
-    _nest(runs, by_run, turn_of)
+    _place_in_turns(steps, by_run)
+    _nest(runs, by_run)
     segments = whole.total()
     return Report(
         tree=tree,
@@ -173,9 +170,7 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         calls=calls,
         good_calls=[call for call in calls if not call.background and not _failed(call)],
         tools=_of_kind(steps, StepKind.TOOL_CALL),
-        turn_of=turn_of,
         segments=segments,
-        critical=whole.critical,
         busy=_busy(tree, attribution, segments, path),
         parts=_parts(path, steps, calls),
         profile=profile,
@@ -270,12 +265,12 @@ def _by_run(turns: Sequence[Turn]) -> dict[Run, list[Turn]]:
 
 
 def _cut_at_turns(
-    path: Sequence[PathSlice], runs_at: dict[Node, Run | None], by_run: dict[Run, list[Turn]]
+    path: Sequence[PathSlice], by_run: dict[Run, list[Turn]]
 ) -> list[tuple[PathSlice, Turn | None]]:
     """Each slice with the innermost turn open there, cut where that turn changes."""
     out: list[tuple[PathSlice, Turn | None]] = []
     for piece in path:
-        run = runs_at[piece.node]
+        run = piece.node.run
         if run is None:
             out.append((piece, None))
             continue
@@ -295,35 +290,29 @@ def _cut_at_turns(
     return out
 
 
-def _turns_of_steps(
-    steps: Sequence[Node], runs_at: dict[Node, Run | None], by_run: dict[Run, list[Turn]]
-) -> dict[Node, Turn | None]:
+def _place_in_turns(steps: Sequence[Node], by_run: dict[Run, list[Turn]]) -> None:
     """The turn of each step: that of the run strictly above it. None in the background and outside
     every run.
 
     A call or tool that is the whole request stands in its own turn; an agent that nobody called in
     none.
     """
-    turn_of: dict[Node, Turn | None] = {}
     for node in steps:
-        run = runs_at[node]
+        run = node.run
         if run is not None and run.top is node and (run.parent is not None or _is_actor(node)):
             run = run.parent
         if run is None or node.background:
-            turn_of[node] = None
+            node.turn = None
         else:
             number = run.turn_of.get(node)
-            turn_of[node] = by_run[run][turn_at(run, node.start) if number is None else number]
-    return turn_of
+            node.turn = by_run[run][turn_at(run, node.start) if number is None else number]
 
 
 def _is_actor(node: Node) -> bool:
     return node.step is not None and node.step.kind in ACTORS
 
 
-def _nest(
-    runs: Sequence[Run], by_run: dict[Run, list[Turn]], turn_of: dict[Node, Turn | None]
-) -> None:
+def _nest(runs: Sequence[Run], by_run: dict[Run, list[Turn]]) -> None:
     """Tie nested runs to the turns that called them, and tell those how much of their time they
     gave away.
     """
@@ -332,7 +321,8 @@ def _nest(
         if run.parent is None:
             continue
         parents = by_run[run.parent]
-        caller = turn_of.get(run.top) or parents[turn_at(run.parent, run.top.start)]
+        called_in = run.top.turn if run.top.step is not None else None
+        caller = called_in or parents[turn_at(run.parent, run.top.start)]
         for turn in by_run[run]:
             turn.parent = caller
         for turn in parents:

@@ -96,9 +96,8 @@ def _calls_and_tops(tree: Tree) -> Iterator[tuple[Node, Node, bool]]:
 
 def _fill(tree: Tree, by_top: dict[Node, Run]) -> None:
     """Give each run its tools and its parent run; both belong to the nearest run strictly above."""
-    inside: dict[Node | None, Run | None] = {None: None}  # the nearest run at or above a node
     for node in tree.nodes:
-        outside = inside[node.parent]
+        outside = node.parent.run if node.parent is not None else None
         if (
             node.step is not None
             and node.step.kind is StepKind.TOOL_CALL
@@ -109,17 +108,7 @@ def _fill(tree: Tree, by_top: dict[Node, Run]) -> None:
         run = by_top.get(node)
         if run is not None:
             run.parent = outside
-        inside[node] = run or outside
-
-
-def innermost_runs(tree: Tree, runs: Iterable[Run]) -> dict[Node, Run | None]:
-    """For each node, the nearest run at or above it."""
-    by_top = {run.top: run for run in runs}
-    answer: dict[Node, Run | None] = {}
-    for node in tree.nodes:
-        above = answer[node.parent] if node.parent is not None else None
-        answer[node] = by_top.get(node, above)
-    return answer
+        node.run = run or outside
 
 
 class Answers:

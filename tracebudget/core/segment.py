@@ -70,12 +70,10 @@ class PathSlice:
 
 
 class Attribution:
-    """Turns slices of the walk into path slices. Built once a request; `runs_at` is
-    `innermost_runs`' answer.
-    """
+    """Turns slices of the walk into path slices. Built once a request."""
 
-    def __init__(self, tree: Tree, runs: Sequence[Run], runs_at: dict[Node, Run | None]) -> None:
-        self.tree, self.runs, self.runs_at = tree, runs, runs_at
+    def __init__(self, tree: Tree, runs: Sequence[Run]) -> None:
+        self.tree, self.runs = tree, runs
         self.owner, self.is_blind = _owners(tree)
         self.answers = Answers(runs)
         self.marks = {run: list(marks_of(run, self.answers)) for run in runs}
@@ -114,7 +112,7 @@ class Attribution:
             part = "unattributed"
         if part is not None:
             return (PathSlice(piece.start, piece.end, SegmentKind.FRAMEWORK, part, node),)
-        run = self.runs_at[node]
+        run = node.run
         marks = self.marks[run] if run is not None else ()
         if not marks:
             return (self._between_runs(piece.start, piece.end, node),)

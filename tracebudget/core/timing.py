@@ -23,7 +23,7 @@ def settle_timing(tree: Tree, profile: Profile | None) -> None:
         if step is None or step.model is None or step.kind != StepKind.MODEL_CALL:
             continue
         if node.server is not None and node.server is not node:
-            node.step = replace(step, model=_with_engine(step.model, node.server))
+            node.take(replace(step, model=_with_engine(step.model, node.server)))
         node.ttft = _settled(node, tree, profile)
         _note_tokens(node, tree)
 

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracebudget.core.dialects import PLAIN, Reading
 from tracebudget.core.record import record
 from tracebudget.core.span import KIND_CONSUMER, KIND_SERVER, Span
 from tracebudget.core.step import ModelFacts, Step
 from tracebudget.core.ttft import NO_TTFT, Ttft
+
+if TYPE_CHECKING:  # what is found out later, and noted on the node
+    from tracebudget.core.report import Turn
+    from tracebudget.core.run import Run
 
 MISSING = "missing span"  # what a placeholder is called
 YEAR_2000_NS = 946_684_800 * 1_000_000_000  # times before it are a wrong unit, or a test
@@ -33,10 +37,11 @@ class Note:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A span in its place. `start` and `end` are for attribution and may be corrected; the span is
-    as received.
+    """A span in its place, and what is found out about it. `start` and `end` are for attribution
+    and may be corrected; the span is as received.
 
-    A placeholder for a span that is not here has an empty `Span` with the missing id.
+    A placeholder for a span that is not here has an empty `Span` with the missing id. The last
+    fields are there only when what they say is settled: asked before, they raise AttributeError.
     """
 
     span: Span
@@ -53,6 +58,14 @@ class Node:
     server: Node | None = None  # the inference server's view of this call
     attempt: int = 0
     background: bool = False
+    # of a model or server call: those of its step
+    facts: ModelFacts = field(init=False, repr=False)
+    # the nearest run at or above
+    run: Run | None = field(init=False, repr=False)
+    # in which a step stands; None in the background and outside every run
+    turn: Turn | None = field(init=False, repr=False)
+    # ns of the request's path, at or below
+    critical_ns: int = field(init=False, repr=False)
 
     @property
     def id(self) -> str:
@@ -62,13 +75,11 @@ class Node:
     def duration(self) -> int:
         return self.end - self.start
 
-    @property
-    def facts(self) -> ModelFacts:
-        """The facts of a model or server call. Raises TypeError for any other node."""
-        step = self.step
+    def take(self, step: Step | None) -> None:
+        """Become this step."""
+        self.step = step
         if step is not None and step.model is not None:
-            return step.model
-        raise TypeError(f"span {self.id} is no model call")
+            self.facts = step.model
 
     def order(self) -> tuple[int, int, str]:
         """Steps and siblings stand in this order: start, later end, id."""

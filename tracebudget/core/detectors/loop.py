@@ -150,7 +150,7 @@ def network_gap(case: Case) -> Iterator[Finding | Unknown]:
                 case,
                 "network_gap",
                 [call],
-                turn=case.report.turn_of[call],
+                turn=call.turn,
                 saving_ns=saving_ns(case.report, Change(shorter={call: gap})),
                 client_ns=call.duration,
                 server_ns=call.duration - gap,

@@ -79,7 +79,7 @@ def double_generation(case: Case) -> Iterator[Finding | Unknown]:
                 case,
                 "double_generation",
                 [first, second],
-                turn=case.report.turn_of[second],
+                turn=second.turn,
                 saving_ns=saving_ns(case.report, change),
                 second_ns=second.duration,
                 gap_ns=max(0, second.start - first.end),
@@ -157,7 +157,7 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding | Unknown]:
                 case,
                 "malformed_tool_arguments",
                 [first, *bad, second],
-                turn=case.report.turn_of[first],
+                turn=first.turn,
                 saving_ns=saving_ns(case.report, change),
                 repeat_ns=second.duration,
                 tools=sorted(
@@ -176,7 +176,7 @@ def _may_be_refused(case: Case, tool: Node) -> bool:
 
 def _tools_between(case: Case, first: Node, second: Node) -> Sequence[Node]:
     """The tools of the first call's turn that started before the second call."""
-    turn = case.report.turn_of[first]
+    turn = first.turn
     return started_between(turn.tools, first.start, second.start) if turn is not None else []
 
 
@@ -210,7 +210,7 @@ def _visible_retry(case: Case, failed_calls: list[Node], calls: Sequence[Node]) 
         case,
         "model_retry",
         [*failed_calls, after[-1]],
-        turn=case.report.turn_of[failed_calls[0]],
+        turn=failed_calls[0].turn,
         saving_ns=saving_ns(case.report, change),
         failed=len(failed_calls),
         failed_ns=failed_ns,
@@ -230,7 +230,7 @@ def _hidden_retry(case: Case, call: Node) -> Iterator[Finding]:
             case,
             "model_retry",
             [call],
-            turn=case.report.turn_of[call],
+            turn=call.turn,
             saving_ns=saving_ns(case.report, Change(shorter={call: lost})),
             failed=len(bad),
             failed_ns=sum(attempt.duration for attempt in bad),
@@ -243,7 +243,7 @@ def _hidden_retry(case: Case, call: Node) -> Iterator[Finding]:
             case,
             "model_retry",
             [call],
-            turn=case.report.turn_of[call],
+            turn=call.turn,
             saving_ns=saving_ns(case.report, Change(shorter={call: lost})) if known else None,
             failed=facts.attempts - 1,
         )
@@ -270,7 +270,7 @@ def queueing(case: Case) -> Iterator[Finding | Unknown]:
                 case,
                 "queueing",
                 [call],
-                turn=case.report.turn_of[call],
+                turn=call.turn,
                 saving_ns=saving_ns(case.report, Change(shorter={call: queue})),
                 queue_ns=queue,
                 ttft_ns=ttft,
@@ -291,7 +291,7 @@ def _queued_at_client(case: Case) -> Iterator[Finding]:
                 case,
                 "queueing",
                 [node],
-                turn=case.report.turn_of[node],
+                turn=node.turn,
                 saving_ns=saving_ns(case.report, change),
                 queue_ns=node.duration,
                 ttft_ns=None,
@@ -315,7 +315,7 @@ def slow_first_token(case: Case) -> Iterator[Finding | Unknown]:
                 case,
                 "slow_first_token",
                 [call],
-                turn=case.report.turn_of[call],
+                turn=call.turn,
                 saving_ns=saving_ns(case.report, Change(shorter={call: ttft - limit})),
                 ttft_ns=ttft,
                 limit_ns=limit,
@@ -341,7 +341,7 @@ def slow_decode(case: Case) -> Iterator[Finding | Unknown]:
                 case,
                 "slow_decode",
                 [call],
-                turn=case.report.turn_of[call],
+                turn=call.turn,
                 saving_ns=saving_ns(case.report, Change(shorter={call: excess})),
                 tpot_ns=tpot,
                 limit_ns=limit,
@@ -370,7 +370,7 @@ def decode_stutter(case: Case) -> Iterator[Finding | Unknown]:
                 case,
                 "decode_stutter",
                 [call],
-                turn=case.report.turn_of[call],
+                turn=call.turn,
                 saving_ns=saving_ns(case.report, change) if is_late else None,
                 median_gap_ns=usual,
                 p95_gap_ns=p95,

@@ -66,7 +66,7 @@ def request_of(case: Case, tool: Node) -> ToolRequest | None:
     """What an answer of the tool's turn said of it: by call id, else as the only one of its
     name.
     """
-    turn = case.report.turn_of[tool]
+    turn = tool.turn
     if turn is None or tool.step is None:
         return None
     requests = [r for call in turn.calls if call.step for r in call.step.tool_requests]
@@ -153,7 +153,7 @@ def repeated_tool_call(case: Case) -> Iterator[Finding | Unknown]:
                 case,
                 "repeated_tool_call",
                 [tools[0], *repeats],
-                turn=case.report.turn_of[repeats[0]],
+                turn=repeats[0].turn,
                 saving_ns=saving_ns(case.report, change),
                 tool=name,
                 calls=len(tools),
@@ -211,7 +211,7 @@ def tool_timeout(case: Case) -> Iterator[Finding | Unknown]:
                 case,
                 "tool_timeout",
                 [tool],
-                turn=case.report.turn_of[tool],
+                turn=tool.turn,
                 saving_ns=saving_ns(case.report, Change(removed=frozenset({tool}))),
                 tool=name_of(tool),
                 duration_ns=tool.duration,
@@ -279,7 +279,7 @@ def refused_arguments(tool: Node) -> bool:
 
 
 def _retry(case: Case, before: Node, tool: Node) -> Finding:
-    same_turn = case.report.turn_of[before] is case.report.turn_of[tool]
+    same_turn = before.turn is tool.turn
     change = Change(
         removed=frozenset({before}), at_once=frozenset({tool}) if same_turn else frozenset()
     )
@@ -287,7 +287,7 @@ def _retry(case: Case, before: Node, tool: Node) -> Finding:
         case,
         "tool_retry",
         [before, tool],
-        turn=case.report.turn_of[before],
+        turn=before.turn,
         saving_ns=saving_ns(case.report, change),
         tool=name_of(tool),
         failed_ns=before.duration,
