@@ -901,6 +901,51 @@ def test_haystack_tools_fail_in_their_output() -> None:
     assert step(document, "t")["status"] == "error"
 
 
+def _invoker(start: float, end: float, became: str, *, is_error: bool, id: str) -> Branch:
+    """Haystack's component that runs tools, as OpenInference sees it."""
+    message = f"ChatMessage(_content=[ToolCallResult(result='{became}', origin=ToolCall(tool_name="
+    message += f"'search', arguments={{'q': 'hours'}}, id='c1', extra=None), error={is_error})])"
+    return plain(
+        start, end, name="ToolInvoker.run_async", id=id,
+        scope="openinference.instrumentation.haystack",
+        attributes={
+            "openinference.span.kind": "CHAIN",
+            "output.value": json.dumps({"tool_messages": [message]}),
+        },
+    )  # fmt: skip
+
+
+def test_haystacks_tool_invoker_is_a_tool_to_openinference() -> None:
+    document = analyzed(agent(0, 100, _invoker(0, 90, "closed", is_error=False, id="t")))
+    tool = step(document, "t")
+    assert (tool["kind"], tool["name"], tool["status"]) == ("tool_call", "search", "ok")
+
+
+def test_a_tool_that_failed_inside_haystacks_invoker_failed() -> None:
+    """
+    haystack.component.run |------|  Haystack's own span, which says nothing of failures
+      ToolInvoker.run_async |----|
+    """
+    inner = _invoker(5, 85, "timed out", is_error=True, id="inner")
+    component = {"haystack.component.type": "ToolInvoker", "haystack.component.name": "invoker"}
+    outer = plain(0, 90, inner, name="haystack.component.run", attributes=component, id="t")
+    document = analyzed(agent(0, 100, outer))
+    assert [s["span_id"] for s in document["steps"] if s["kind"] == "tool_call"] == ["t"]
+    assert step(document, "t")["status"] == "error"
+
+
+def test_agnos_first_openinference_spans_tell_a_tools_arguments_as_parameters() -> None:
+    def asked(page: int, start: int) -> Branch:
+        arguments = {"input.value": "{}", "tool.parameters": json.dumps({"page": page})}
+        tool = {"openinference.span.kind": "TOOL", "tool.name": "fetch", **arguments}
+        return plain(start, start + 90, name="fetch", attributes=tool)
+
+    other = analyzed(agent(0, 200, asked(1, 0), asked(2, 100)))
+    same = analyzed(agent(0, 200, asked(1, 0), asked(1, 100)))
+    assert "repeated_tool_call" not in {f["code"] for f in other["findings"]}
+    assert "repeated_tool_call" in {f["code"] for f in same["findings"]}
+
+
 def test_qwen_code_tells_how_a_tool_failed() -> None:
     attributes = {"gen_ai.tool.name": "t", "tool.failure_kind": "timeout"}
     document = analyzed(
