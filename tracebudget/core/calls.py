@@ -34,34 +34,38 @@ TWIN_OVERLAP = (
     0.9  # of the longer one: siblings from two instrumentations that share so much are one call
 )
 HEADERS_NS = 20_000_000  # between a response's headers and the first read of its stream
+RECORDS = frozenset({"ignore", "copy", "stream_log"})  # roles of spans that repeat another one
 LOOK_UP = 16  # ancestors searched for a fact that a dialect writes further up
 
 # Spans that a call or a tool does not reach through: beyond them it is another agent's, or another
 # tool's, work.
 BARRIERS = TOOLS | ACTORS
+HOLDERS = BARRIERS | MODEL_KINDS  # what a call is a part of, or belongs to
 
 
 def read_steps(tree: Tree) -> None:
     """Give every node its step; drop placeholders of other spans; join what describes one call."""
+    records: set[str | None] = set()  # the roles of records of other spans
     for node in tree.nodes:
         if not node.is_placeholder:
             node.reading = recognise(node.span)
-    roles = {node.reading.role for node in tree.nodes}
-    if "ignore" in roles:
+            if node.reading.role in RECORDS:
+                records.add(node.reading.role)
+    if "ignore" in records:
         _drop_ignored(tree)
     for node in tree.nodes:
         dialect = node.reading.dialect
-        if dialect is not None:
-            above: Sequence[Span] = ()
-            below: Sequence[Child] = ()
-            if dialect.looks_up:
-                above = spans_above(node)
-            if dialect.looks_down:
-                below = children_of(node)
+        if dialect is None:
+            continue
+        if dialect.looks_up or dialect.looks_down:
+            above = spans_above(node) if dialect.looks_up else ()
+            below = children_of(node) if dialect.looks_down else ()
             node.take(read_step(node.span, node.reading, above, below))
-    if "copy" in roles:
+        else:
+            node.take(read_step(node.span, node.reading))
+    if "copy" in records:
         _place_copies(tree)
-    if "stream_log" in roles:
+    if "stream_log" in records:
         _join_stream_logs(tree)
     join_calls(tree)
     join_tools(tree)
@@ -162,23 +166,30 @@ def _end_by_log(call: Node, log: Node) -> None:
 
 def join_calls(tree: Tree) -> None:
     """Decide for each chain and each group of siblings which span is the call."""
-    exposed: dict[Node | None, list[Node]] = {}  # to the span above, last one first
+    exposed: dict[Node | None, list[Node]] = {}  # to the step above, last one first
     for node in reversed(tree.nodes):
-        below = exposed.pop(node, [])
-        if node.step is None and not below:
-            continue
-        below.reverse()
-        kind = node.step.kind if node.step is not None else None
-        if kind is StepKind.MODEL_CALL:
-            below = _decide(node, below)
-        elif kind is StepKind.SERVER_CALL:
-            below = _decide_server(node, below)
-        elif kind in BARRIERS or node.parent is None:
-            _settle(_join_twins(below, tree))
-            continue
-        if below:
-            exposed.setdefault(node.parent, []).extend(reversed(below))
+        step = node.step
+        if step is not None and step.kind in MODEL_KINDS:
+            _expose(node, exposed)
+        elif node in exposed:
+            _settle(_join_twins(exposed.pop(node)[::-1], tree))
     _settle(exposed.get(None, ()))
+
+
+def _expose(node: Node, exposed: dict[Node | None, list[Node]]) -> None:
+    """Show a call, or those below it that are the calls, to what is above: the call, or else the
+    barrier or the root, that it lies in.
+    """
+    seen = [node]
+    if node in exposed:
+        below = exposed.pop(node)[::-1]
+        seen = (_decide_server if _is_server(node) else _decide)(node, below)
+    above = node.parent
+    while above is not None and above.parent is not None:
+        if above.step is not None and above.step.kind in HOLDERS:
+            break
+        above = above.parent
+    exposed.setdefault(above, []).extend(reversed(seen))
 
 
 def _settle(calls: Sequence[Node]) -> None:
@@ -303,8 +314,9 @@ def _filled_content(own: Content | None, other: Content | None) -> Content | Non
 def _join_twins(calls: list[Node], tree: Tree) -> list[Node]:
     """Of siblings that are one call, the one that knows more stays."""
     kept: list[Node] = []
-    for call in sorted(calls, key=Node.order):
-        twin = next((other for other in kept[-4:] if _are_twins(other, call)), None)
+    for call in sorted(calls, key=Node.order) if calls[1:] else calls:
+        near = [other for other in kept[-4:] if other.end > call.start]
+        twin = next((other for other in near if _are_twins(other, call)), None) if near else None
         if twin is None:
             kept.append(call)
             continue
@@ -361,27 +373,35 @@ def join_tools(tree: Tree) -> None:
     """A tool span inside a tool span of the same name, and a tool's server side, are that tool's
     call.
     """
-    for node in tree.nodes:
-        if node.step is None or node.step.kind not in TOOLS:
-            continue
-        outer = _enclosing_tool(node)
-        if outer is None:
-            if node.step.kind is StepKind.TOOL_SERVER:
-                node.step = replace(node.step, kind=StepKind.TOOL_CALL)
-        elif node.step.kind == StepKind.TOOL_SERVER or _is_same_tool(outer.step, node.step):
-            outer.step = _with_inner(outer.step, node.step)
-            node.absorbed, node.step = outer, None
-    for parent in tree.nodes:
-        if parent.children[1:]:
-            _join_tool_twins(parent, tree)
+    tools = [node for node in tree.nodes if node.step is not None and node.step.kind in TOOLS]
+    for tool in tools:
+        _join_to_outer(tool)
+    if tools[1:]:
+        for parent in tree.nodes:
+            if parent.children[1:]:
+                _join_tool_twins(parent, tree)
+
+
+def _join_to_outer(tool: Node) -> None:
+    step, outer = tool.step, _enclosing_tool(tool)
+    if step is None:
+        return
+    if outer is None:
+        if step.kind is StepKind.TOOL_SERVER:
+            tool.step = replace(step, kind=StepKind.TOOL_CALL)
+    elif step.kind is StepKind.TOOL_SERVER or _is_same_tool(outer.step, step):
+        outer.step = _with_inner(outer.step, step)
+        tool.absorbed, tool.step = outer, None
 
 
 def _enclosing_tool(node: Node) -> Node | None:
     """The tool call around a tool span with nothing but plain spans between."""
-    for above in ancestors(node):
-        if above.step is not None:
-            return above if above.step.kind == StepKind.TOOL_CALL else None
-    return None
+    above = node.parent
+    while above is not None and above.step is None:
+        above = above.parent
+    if above is None or above.step is None or above.step.kind is not StepKind.TOOL_CALL:
+        return None
+    return above
 
 
 def _is_same_tool(outer: Step | None, inner: Step) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 
 from tracebudget.core.dialects import recognise
 from tracebudget.core.dialects.facts import (
+    DECODER,
     LIFTED,
     SpanFacts,
     is_redacted,
@@ -57,7 +58,6 @@ BAD_ARGUMENTS = re.compile(
 MAX_NODES = 4000  # of an answer searched for tool requests; a hostile answer must end
 MAX_FACT_CHARS = 100  # of a fact lifted out of content
 MAX_MESSAGES = 256  # of a prompt whose prefixes are kept; more are covered by the last digest alone
-DECODER = json.JSONDecoder()
 canonical = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
@@ -95,11 +95,14 @@ class Content:
     when it is asked for.
     """
 
+    lifted: dict[str, Any] | None = None
+    lender: Content | None = None  # of another span that describes the same call
+
     def __init__(self, facts: SpanFacts, role: str, *, digest: Fingerprint = fingerprint) -> None:
         self.facts, self.role, self.digest = facts, role, digest
-        lifted = facts.span.attributes.get(LIFTED)
-        self.lifted: dict[str, Any] | None = lifted if type(lifted) is dict else None
-        self.lender: Content | None = None  # of another span that describes the same call
+        if facts.present.is_lifted:
+            lifted = facts.span.attributes[LIFTED]
+            self.lifted = lifted if type(lifted) is dict else None
 
     @lazy
     def prompt(self) -> tuple[str, ...] | None:
@@ -171,10 +174,11 @@ def lift(span: Span, digest: Fingerprint) -> dict[str, Any]:
 
     `facts` holds what a dialect reads from JSON inside content: {fact: [value, key]}.
     """
+    span = _without_lifted(span)
     role, dialect, present = recognise(span)
     if role is None or dialect is None:
         return {}
-    facts = SpanFacts(_without_lifted(span), dialect, present)
+    facts = SpanFacts(span, dialect, present)
     lifted: dict[str, Any] = {"facts": hidden} if (hidden := _hidden_facts(facts)) else {}
     role = SPEAKS_FOR.get(role, role)
     if role == MODEL:
@@ -232,12 +236,15 @@ def _hidden_facts(facts: SpanFacts) -> dict[str, list[Any]]:
 
 
 def _is_cut(facts: SpanFacts) -> bool:
-    texts = [facts.span.attributes[key] for key in facts.present.texts]
-    return any(map(_ends_in_the_middle, texts))
+    attributes = facts.span.attributes
+    for key in facts.present.texts:
+        text = attributes[key]
+        if type(text) is str and text.startswith(OPENED) and not text.rstrip().endswith(CLOSED):
+            return True
+    return False
 
 
-def _ends_in_the_middle(text: Any) -> bool:
-    return type(text) is str and text[:1] in ("[", "{") and text.rstrip()[-1:] not in ("]", "}")
+OPENED, CLOSED = ("[", "{"), ("]", "}")  # of what is JSON
 
 
 # --- prompts ------------------------------------------------------------------------------------
@@ -254,7 +261,7 @@ def _prompt(facts: SpanFacts, digest: Fingerprint) -> tuple[str, ...] | None:
 def _prompt_texts(span: Span, place: Candidate) -> list[str]:
     """The messages of a prompt, one text each; [] where there is none at this place."""
     if place.source == "indexed":
-        messages = _indexed(span.attributes, place.key)
+        messages = _indexed(span.attributes, place)
         return [canonical(message) for message in messages]
     if place.source == "attr":
         return _told_messages(span.attributes[place.key])
@@ -353,17 +360,16 @@ def _chain(messages: list[str], digest: Fingerprint) -> tuple[str, ...]:
     return tuple(chain)
 
 
-def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
-    """`prefix0.role`, `prefix0.content`, `prefix1...` as a list of mappings, redacted values left
-    out.
-    """
-    found: dict[int, dict[str, Any]] = {}
-    for key, value in attributes.items():
-        if key.startswith(prefix) and not is_redacted(value):
-            index, dot, rest = key[len(prefix) :].partition(".")
-            if dot and index.isdecimal():
-                found.setdefault(int(index), {})[rest] = value
-    return [found[index] for index in sorted(found)]
+def _indexed(attributes: Mapping[str, Any], place: Candidate) -> list[dict[str, Any]]:
+    """The messages of an indexed place as mappings, redacted values left out."""
+    found = []
+    for parts in place.messages:
+        message = {part: attributes[key] for part, key in parts}
+        if dict in map(type, message.values()):
+            message = {part: value for part, value in message.items() if not is_redacted(value)}
+        if message:
+            found.append(message)
+    return found
 
 
 # --- answers: the tools that a model asked for --------------------------------------------------
@@ -388,7 +394,7 @@ def _answers(span: Span, place: Candidate) -> Iterator[Any]:
     stands for it.
     """
     if place.source == "indexed":
-        messages = _indexed(span.attributes, place.key)
+        messages = _indexed(span.attributes, place)
         if messages:
             asks = any("call" in key for message in messages for key in message)
             yield [_nested(message) for message in messages] if asks else None

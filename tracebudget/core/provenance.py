@@ -106,7 +106,7 @@ def _facts(facts: SpanFacts) -> Iterator[tuple[str, Fact]]:
         if name == "ttft":
             yield from ((name, fact) for fact in facts.all(name))
         elif name not in CONTENT_FACTS:
-            yield name, Fact(value, facts.sources[name])
+            yield name, Fact(value, facts.source(name))
 
 
 def _told(name: str, fact: Fact) -> Told:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -47,7 +48,6 @@ WORK = frozenset(
 )
 
 HTTP_STATUS = re.compile(r"[1-5]\d\d")
-HTTP_STATUS_KEYS = ("http.response.status_code", "http.status_code")
 HTTP_ERROR = 400  # and above: the client's or the server's fault
 
 MODEL_KINDS = frozenset({StepKind.MODEL_CALL, StepKind.SERVER_CALL})
@@ -55,11 +55,26 @@ TOOLS = frozenset({StepKind.TOOL_CALL, StepKind.TOOL_SERVER})
 CALLS = MODEL_KINDS | TOOLS
 ACTORS = frozenset({StepKind.AGENT, StepKind.WORKFLOW})  # call models and tools
 WITH_CONTENT = frozenset({StepKind.MODEL_CALL, StepKind.TOOL_CALL})
-KIND_OF_ROLE = {kind.value: kind for kind in StepKind}
+KIND_OF_ROLE: dict[str | None, StepKind] = {kind.value: kind for kind in StepKind}
 
 AROUND_TOOL_NAMES = ("execute_tool ", ".tool")  # prefix and suffix of spans' names
 
 FAILED = frozenset({"error", "error_type", "tool_error"})  # facts that only failures have
+# What few emitters say of a model call: asked for where one of them is told at all.
+RARELY_TOLD = frozenset(
+    {
+        "attempt_start",
+        "last_token",
+        "ends_early",
+        "ends_after_tools",
+        "queue_time",
+        "prefill_time",
+        "decode_time",
+        "tpot",
+        "attempt",
+        "resends",
+    }
+)
 
 ASKING = frozenset(
     {"tool_calls", "tool_call", "tool-calls", "tool_use", "function_call", "tool_use_required"}
@@ -80,16 +95,16 @@ class ModelFacts:
     streamed: bool | None
     tokens: Tokens
     ttft_claims: tuple[TtftClaim, ...]
-    attempt_start_ns: int | None  # Unix time of the last attempt inside this span
-    last_token_ns: int | None  # Unix time of the last token, where the emitter states it
-    ends_early: bool  # the emitter ends a stream's span when the stream begins
-    ends_after_tools: bool  # the emitter ends a call's span after the tools that it asked for
-    queue_ns: int | None
-    prefill_ns: int | None
-    decode_ns: int | None
-    tpot_ns: int | None  # as reported; the core computes its own
     response_id: str | None
     finish_reason: str | None
+    attempt_start_ns: int | None = None  # Unix time of the last attempt inside this span
+    last_token_ns: int | None = None  # Unix time of the last token, where the emitter states it
+    ends_early: bool = False  # the emitter ends a stream's span when the stream begins
+    ends_after_tools: bool = False  # it ends a call's span after the tools that it asked for
+    queue_ns: int | None = None
+    prefill_ns: int | None = None
+    decode_ns: int | None = None
+    tpot_ns: int | None = None  # as reported; the core computes its own
     attempts: int | None = None  # how many the emitter counts inside this span
 
     @property
@@ -171,22 +186,22 @@ def read_step(
     lend facts that stand on them.
     """
     role, dialect, present = reading
-    kind = KIND_OF_ROLE.get(role) if role is not None else None
-    if role is None or kind is None or dialect is None:
+    kind = KIND_OF_ROLE.get(role)
+    if kind is None or dialect is None:
         return None
     facts = SpanFacts(span, dialect, present)
     if children:
         facts.learn(children)
-    is_tool = kind is StepKind.TOOL_CALL
-    content = Content(facts, role) if kind in WITH_CONTENT else None
-    status = http_status(facts)
+    values, is_tool = facts.values, kind is StepKind.TOOL_CALL
+    content = Content(facts, kind) if kind in WITH_CONTENT else None
+    status = _status(values["http_status"]) if "http_status" in values else None
     failed = _is_error(facts, kind, status)
     if not failed and is_tool and content is not None:
         failed = content.result is not None and content.result[1]
     return Step(
-        kind=kind,
-        name=step_name(facts, kind),
-        dialect=dialect.id,
+        kind,
+        step_name(facts, kind),
+        dialect.id,
         is_named=not is_tool or _is_named(facts),
         is_error=failed,
         error_type=_error_type(facts, status) if failed else None,
@@ -194,7 +209,7 @@ def read_step(
         call_id=facts.text("tool_call_id") if is_tool else None,
         content=content,
         model=read_model(facts, ancestors) if kind in MODEL_KINDS else None,
-        arguments_refused=is_tool and "tool_args_invalid" in facts.values,
+        arguments_refused=is_tool and "tool_args_invalid" in values,
     )
 
 
@@ -205,13 +220,22 @@ def as_call(reading: Reading) -> Reading:
 
 def read_model(facts: SpanFacts, ancestors: Sequence[Span] = ()) -> ModelFacts:
     """The facts of a model or server call."""
-    ttft_claims = claims(facts)
-    return ModelFacts(
-        model=_model_name(facts, ancestors),
-        provider=_provider(facts),
-        streamed=_streamed(facts, ttft_claims),
-        tokens=read_tokens(facts),
-        ttft_claims=ttft_claims,
+    ttft_claims = claims(facts) if "ttft" in facts.values else ()
+    told = ModelFacts(
+        _model_name(facts, ancestors),
+        _provider(facts),
+        _streamed(facts, ttft_claims),
+        read_tokens(facts),
+        ttft_claims,
+        facts.text("response_id"),
+        _finish_reason(facts),
+    )
+    return told if RARELY_TOLD.isdisjoint(facts.values) else _with_rarely_told(told, facts)
+
+
+def _with_rarely_told(told: ModelFacts, facts: SpanFacts) -> ModelFacts:
+    return replace(
+        told,
         attempt_start_ns=_moment(facts, "attempt_start"),
         last_token_ns=_moment(facts, "last_token"),
         ends_early=bool(facts.values.get("ends_early")),
@@ -220,8 +244,6 @@ def read_model(facts: SpanFacts, ancestors: Sequence[Span] = ()) -> ModelFacts:
         prefill_ns=duration_ns(facts, "prefill_time"),
         decode_ns=duration_ns(facts, "decode_time"),
         tpot_ns=duration_ns(facts, "tpot"),
-        response_id=facts.text("response_id"),
-        finish_reason=_finish_reason(facts),
         attempts=_attempts(facts),
     )
 
@@ -248,7 +270,7 @@ def _stripped(name: str, prefix: str, suffix: str) -> str:
 def duration_ns(facts: SpanFacts, fact: str) -> int | None:
     """A fact that is a length of time, in ns."""
     value = facts.values.get(fact)
-    return None if value is None else nanoseconds(value, facts.sources[fact].unit)
+    return None if value is None else nanoseconds(value, facts.source(fact).unit)
 
 
 def _moment(facts: SpanFacts, name: str) -> int | None:
@@ -282,29 +304,33 @@ def model_above(facts: SpanFacts, ancestors: Sequence[Span]) -> Fact | None:
 
 
 def _provider(facts: SpanFacts) -> str | None:
-    for fact in facts.all("provider") if "provider" in facts.values else ():
-        if isinstance(fact.value, str) and (name := common.provider_name(fact.value)):
-            return name
-    return None
+    told = facts.values.get("provider")
+    if told is None:
+        return None
+    return _one_provider(told) or next(
+        (name for fact in facts.all("provider") if (name := _one_provider(fact.value))), None
+    )
+
+
+def _one_provider(told: Any) -> str | None:
+    return common.provider_name(told) if isinstance(told, str) else None
 
 
 def _streamed(facts: SpanFacts, ttft_claims: Sequence[TtftClaim]) -> bool | None:
     """The stream flag, under the emitter's own habits; where there is none, a claim of a first
     chunk, or a span that ends when the stream begins, says streamed.
     """
-    flag, rules = as_bool(facts.values.get("streaming")), facts.dialect.stream_flag
-    if (
-        flag is None
-        and facts.span.scope in rules.absent_means_false
-        and (not rules.carrier or rules.carrier in facts.span.attributes)
+    scope, rules, values = facts.span.scope, facts.dialect.stream_flag, facts.values
+    flag = as_bool(values["streaming"]) if "streaming" in values else None
+    if flag is not None:
+        return None if not flag and scope in rules.false_means_unknown else flag
+    if scope in rules.absent_means_false and (
+        not rules.carrier or rules.carrier in facts.span.attributes
     ):
         return False
-    if flag is False and facts.span.scope in rules.false_means_unknown:
-        return None
-    if flag is not None:
-        return flag
-    is_proven = facts.values.get("ends_early") or any(c.proves_stream for c in ttft_claims)
-    return True if is_proven else None
+    if values.get("ends_early") or [c for c in ttft_claims if c.proves_stream]:
+        return True
+    return None
 
 
 def as_bool(value: Any) -> bool | None:
@@ -317,24 +343,18 @@ def as_bool(value: Any) -> bool | None:
 def _finish_reason(facts: SpanFacts) -> str | None:
     """The first reason, in lower case: a list, a JSON list in a string, or a word."""
     value = facts.values.get("finish_reason")
-    if isinstance(value, str) and value.startswith("["):
-        value = value.strip('[]" ').split('"')[0]
-    if isinstance(value, list | tuple):
+    if type(value) is list:
         value = value[0] if value else None
-    return value.lower() if isinstance(value, str) and value else None
-
-
-def http_status(facts: SpanFacts) -> int | None:
-    """The HTTP status of a step: its dialect's, or that of the HTTP conventions."""
-    own = facts.values.get("http_status")
-    return _status(own) if own is not None else span_http_status(facts.span)
+    elif type(value) is str and value.startswith("["):
+        value = value.strip('[]" ').split('"')[0]
+    return value.lower() if type(value) is str and value else None
 
 
 def span_http_status(span: Span) -> int | None:
     """The HTTP status that a span carries under the old or the new key."""
-    for key in HTTP_STATUS_KEYS:
-        if key in span.attributes:
-            return _status(span.attributes[key])
+    for place in common.HTTP_STATUS:
+        if place.key in span.attributes:
+            return _status(span.attributes[place.key])
     return None
 
 

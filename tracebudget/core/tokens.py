@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tracebudget.core.dialects.facts import SpanFacts
-from tracebudget.core.dialects.table import Dialect
 from tracebudget.core.record import record
 
 INPUT: Final = "input_tokens"
@@ -41,31 +40,29 @@ class Tokens:
 
 def read_tokens(facts: SpanFacts) -> Tokens:
     """The counts of one call in the product's meaning."""
-    refused: list[str] = []
-    counts = NO_COUNTS.copy()
+    values, counts = facts.values, NO_COUNTS.copy()
+    refused: tuple[str, ...] = ()
     for fact in NO_COUNTS:
-        if fact in facts.values:
-            counts[fact] = count(facts.values[fact])
-            if counts[fact] is None:
-                refused.append(facts.sources[fact].where)
-    source = facts.sources.get(INPUT)
-    includes_cache = source.includes_cache if source is not None else None
+        if fact in values:
+            told = values[fact]
+            if type(told) is not int or not 0 <= told <= ABSURD:
+                told = count(told)
+                if told is None:
+                    refused += (facts.source(fact).where,)
+            counts[fact] = told
     if facts.dialect.zero_cache_is_unknown and not counts[CACHE_READ]:
         counts[CACHE_READ] = None
-    output = _output(counts)
     return Tokens(
-        input=_input(counts, output, _cache_is_outside(counts, includes_cache, facts.dialect)),
+        input=_input(counts, facts),
         cached_input=counts[CACHE_READ],
-        output=output,
+        output=_output(counts) if counts[REASONING] else counts[OUTPUT],
         reasoning=counts[REASONING],
-        refused=tuple(refused),
+        refused=refused,
     )
 
 
 def count(value: Any) -> int | None:
     """A whole number of tokens out of 120, 120.0, "120" or "120.0"; None for anything else."""
-    if type(value) is int:
-        return value if 0 <= value <= ABSURD else None
     if isinstance(value, str):
         try:
             value = float(value)
@@ -76,25 +73,24 @@ def count(value: Any) -> int | None:
     return int(value) if value == int(value) else None
 
 
-def _cache_is_outside(counts: dict[str, int | None], says: bool | None, dialect: Dialect) -> bool:
-    """The input count leaves out what the cache served: the key says so, or the numbers do."""
+def _input(counts: dict[str, int | None], facts: SpanFacts) -> int | None:
+    """The whole prompt: with what the cache served, where the count leaves that out."""
+    told, cached = counts[INPUT], (counts[CACHE_READ] or 0) + (counts[CACHE_WRITE] or 0)
+    if told is None or not cached:
+        return told
+    return told + cached if _cache_is_outside(counts, facts) else told
+
+
+def _cache_is_outside(counts: dict[str, int | None], facts: SpanFacts) -> bool:
+    """The key of the input count says so, the dialect does, or the numbers."""
+    says = facts.source(INPUT).includes_cache
     if says is not None:
         return not says
-    if dialect.input_includes_cache == "no":
+    if facts.dialect.input_includes_cache == "no":
         return True
-    read, write = counts[CACHE_READ] or 0, counts[CACHE_WRITE] or 0
-    if counts[INPUT] is None or not read + write:
-        return False
-    adds_up = counts[TOTAL] == counts[INPUT] + (counts[OUTPUT] or 0) + read + write
-    return read > counts[INPUT] or adds_up
-
-
-def _input(counts: dict[str, int | None], output: int | None, cache_is_outside: bool) -> int | None:
-    if counts[INPUT] is None:
-        return None
-    if not cache_is_outside:
-        return counts[INPUT]
-    return counts[INPUT] + (counts[CACHE_READ] or 0) + (counts[CACHE_WRITE] or 0)
+    told, read = counts[INPUT] or 0, counts[CACHE_READ] or 0
+    cached = read + (counts[CACHE_WRITE] or 0)
+    return read > told or counts[TOTAL] == told + (counts[OUTPUT] or 0) + cached
 
 
 def _output(counts: dict[str, int | None]) -> int | None:

@@ -7,12 +7,13 @@ span that no dialect claims is plain.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from tracebudget.core.dialects import common
-from tracebudget.core.dialects.facts import Places, Present
+from tracebudget.core.dialects.facts import LIFTED, Places, Present
 from tracebudget.core.dialects.matcher import spelling
 from tracebudget.core.dialects.table import Candidate, Dialect, load_tables
 from tracebudget.core.span import Span
@@ -25,6 +26,10 @@ REMEMBERED = 8192  # span shapes kept: an app has dozens; made-up keys must not 
 MODEL_ROLES = frozenset({"model_call", "server_call", "stream_log", "copy"})
 TOOL_ROLES = frozenset({"tool_call", "tool_server"})
 FOR_ALL = frozenset({"agent_name", "error", "error_type", "http_status", "success"})
+
+
+# Of the names of a span's events those that tell something; None where it has no events.
+Events = frozenset[str] | None
 
 
 class Reading(NamedTuple):
@@ -43,38 +48,35 @@ PLAIN = Reading(None, None, Present({}))
 class Keys:
     """What rules and facts can see in one set of attribute keys."""
 
-    def __init__(self, keys: tuple[str, ...], signals: frozenset[str], values: tuple[str, ...]):
-        self.keys = frozenset(keys)
-        self.signals = signals
+    def __init__(self, keys: tuple[str, ...], values: tuple[str, ...]) -> None:
+        self.keys = keys
         self.values = values  # the keys whose values some rule looks at
-        self.readings: dict[tuple[str | None, str, bool], Reading] = {}
+        self.readings: dict[tuple[object, ...], Reading] = {}
 
-    def reading(self, role: str | None, dialect: Dialect, *, has_events: bool) -> Reading:
-        """The reading of all spans with these keys that play this role in this dialect."""
-        known = self.readings.get((role, dialect.id, has_events))
-        if known is None:
-            known = Reading(role, dialect, self._present(role, dialect, has_events))
-            self.readings[role, dialect.id, has_events] = known
-        return known
+    def reading(self, role: str | None, dialect: Dialect, events: Events) -> Reading:
+        """The one reading of all spans with these keys that play this role in this dialect."""
+        shape = (role, dialect.id, events)
+        if shape not in self.readings:
+            self.readings[shape] = Reading(role, dialect, self._present(role, dialect, events))
+        return self.readings[shape]
 
-    def _present(self, role: str | None, dialect: Dialect, has_events: bool) -> Present:
-        """The dialect's candidates for what this role is asked for, less those whose attribute is
-        not here.
+    def _present(self, role: str | None, dialect: Dialect, events: Events) -> Present:
+        """The dialect's candidates for what this role is asked for, less those whose place is not
+        here.
         """
         rows = {fact: dialect.candidates(fact) for fact in dialect.facts if _concerns(fact, role)}
+        rows["http_status"] = dialect.candidates("http_status") + common.HTTP_STATUS
         if role in MODEL_ROLES and dialect.facts.get("ttft") != ():
             claimed = dict.fromkeys((*dialect.candidates("ttft"), *common.TTFT_FALLBACK))
             rows["ttft"] = tuple(claimed)
-        facts = {fact: here for fact, row in rows.items() if (here := self._here(row, has_events))}
+        facts = {fact: here for fact, row in rows.items() if (here := self._here(row, events))}
         asked = role in MODEL_ROLES
-        prompts = self._here(common.PROMPTS, has_events) if asked else ()
-        answers = self._here(common.ANSWERS, has_events) if asked else ()
-        plain = {fact: row[0] for fact, row in facts.items() if row[0].is_plain}
-        other = {fact: row[1:] if fact in plain else row for fact, row in facts.items()}
+        prompts = self._here(common.PROMPTS, events) if asked else ()
+        answers = self._here(common.ANSWERS, events) if asked else ()
         return Present(
             facts=facts,
-            plain=tuple((fact, place.key, place) for fact, place in plain.items()),
-            other=tuple((fact, row) for fact, row in other.items() if row),
+            plain=tuple((f, row[0].key, row[1:]) for f, row in facts.items() if row[0].is_plain),
+            other=tuple((f, row) for f, row in facts.items() if not row[0].is_plain),
             prompts=prompts,
             answers=answers,
             texts=tuple(place.key for place in prompts + answers if place.source == "attr"),
@@ -83,27 +85,43 @@ class Keys:
                 for fact, row in facts.items()
                 if fact not in CONTENT_FACTS and (hidden := tuple(filter(_is_hidden, row)))
             },
+            is_lifted=LIFTED in self.keys,
         )
 
-    def _here(self, row: Places, has_events: bool) -> Places:
-        return tuple(found for place in row if (found := self._found(place, has_events)))
+    def _here(self, row: Places, events: Events) -> Places:
+        return tuple(found for place in row if (found := self._found(place, events)))
 
-    def _found(self, candidate: Candidate, has_events: bool) -> Candidate | None:
-        """The candidate, if its place can be in such a span; a `*` in its key filled in."""
+    def _found(self, candidate: Candidate, events: Events) -> Candidate | None:
+        """The candidate, if its place can be in such a span; what its key leaves open filled in."""
         if candidate.source in BY_KEY:
             if "*" not in candidate.key:
                 return candidate if candidate.key in self.keys else None
             key = next((key for key in sorted(self.keys) if fnmatchcase(key, candidate.key)), None)
             return replace(candidate, key=key) if key is not None else None
         if candidate.source == "indexed":
-            is_here = any(key.startswith(candidate.key) for key in self.keys)
-        else:
-            is_here = has_events or candidate.source not in BY_EVENT
-        return candidate if is_here else None
+            messages = _numbered(self.keys, candidate.key)
+            return replace(candidate, messages=messages) if messages else None
+        if candidate.source in BY_EVENT and events is None:
+            return None
+        needed = candidate.needed_event
+        return candidate if not needed or needed in (events or ()) else None
 
 
 BY_KEY = frozenset({"attr", "json", "literal", "event_list"})
 BY_EVENT = frozenset({"event_time", "event_attr"})
+
+
+def _numbered(keys: Iterable[str], prefix: str) -> tuple[tuple[tuple[str, str], ...], ...]:
+    """`prefix0.role`, `prefix0.content`, `prefix1...`: for each message the parts that stand as an
+    attribute of their own, and the attribute's key.
+    """
+    found: dict[int, list[tuple[str, str]]] = {}
+    for key in keys:
+        if key.startswith(prefix):
+            index, dot, part = key[len(prefix) :].partition(".")
+            if dot and index.isdecimal():
+                found.setdefault(int(index), []).append((part, key))
+    return tuple(tuple(found[index]) for index in sorted(found))
 
 
 CONTENT_FACTS = frozenset({"tool_arguments", "tool_result"})
@@ -128,45 +146,39 @@ class Recogniser:
         looked_at = {signal for dialect in dialects for signal in dialect.signals}
         self.value_keys = frozenset(key for kind, key in looked_at if kind == "value")
         self.resource_keys = tuple(sorted(key for kind, key in looked_at if kind == "resource"))
-        self.exact = frozenset(key for kind, key in looked_at if kind in {"key", "value"})
-        self.prefixes = tuple(sorted(key for kind, key in looked_at if kind == "prefix"))
-        self.events = frozenset(key for kind, key in looked_at if kind == "event")
+        places = {place for dialect in dialects for row in dialect.facts.values() for place in row}
+        places.update(common.TTFT_FALLBACK, common.PROMPTS, common.ANSWERS)
+        self.events = frozenset(key for kind, key in looked_at if kind == "event") | frozenset(
+            place.needed_event for place in places
+        )
         self.keys: dict[tuple[str, ...], Keys] = {}
-        self.readings: dict[tuple[object, ...], tuple[str | None, Dialect | None]] = {}
+        self.readings: dict[tuple[object, ...], Reading] = {}
 
     def read(self, span: Span) -> Reading:
-        names = tuple(span.attributes)
+        attributes = span.attributes
+        names = tuple(attributes)
         keys = self.keys.get(names) or self._learn(names)
-        shape = self._shape(span, keys)
-        found = self.readings.get(shape)
-        if found is None:
-            if len(self.readings) >= REMEMBERED:
-                self.readings.clear()
-            found = self.readings[shape] = self.recognise(span)
-        role, dialect = found
-        if dialect is None:
-            return PLAIN
-        return keys.reading(role, dialect, has_events=bool(span.events))
+        events = self.events.intersection(e.name for e in span.events) if span.events else None
+        values = tuple(map(spelling, map(attributes.get, keys.values)))
+        senders = tuple(map(str, map(span.resource.get, self.resource_keys)))
+        shape = (keys, span.scope, span.name, span.kind, events, values, senders)
+        return self.readings.get(shape) or self._learn_shape(shape, span, keys, events)
 
     def _learn(self, names: tuple[str, ...]) -> Keys:
         if len(self.keys) >= REMEMBERED:
             self.keys.clear()
-        signals = frozenset(signal for key in names if (signal := self._signal(key)))
-        values = tuple(sorted(self.value_keys.intersection(names)))
-        keys = self.keys[names] = Keys(names, signals, values)
+        keys = self.keys[names] = Keys(names, tuple(sorted(self.value_keys.intersection(names))))
         return keys
 
-    def _signal(self, key: str) -> str | None:
-        """What the rules see in a key: itself, the prefix they ask for, or nothing."""
-        if key in self.exact:
-            return key
-        return next((prefix for prefix in self.prefixes if key.startswith(prefix)), None)
-
-    def _shape(self, span: Span, keys: Keys) -> tuple[object, ...]:
-        values = map(spelling, map(span.attributes.get, keys.values))
-        senders = map(str, map(span.resource.get, self.resource_keys))
-        events = self.events.intersection(e.name for e in span.events) if span.events else ()
-        return (span.scope, span.name, span.kind, keys.signals, *values, *senders, *sorted(events))
+    def _learn_shape(
+        self, shape: tuple[object, ...], span: Span, keys: Keys, events: Events
+    ) -> Reading:
+        if len(self.readings) >= REMEMBERED:
+            self.readings.clear()
+        role, dialect = self.recognise(span)
+        reading = PLAIN if dialect is None else keys.reading(role, dialect, events)
+        self.readings[shape] = reading
+        return reading
 
     def recognise(self, span: Span) -> tuple[str | None, Dialect | None]:
         """Role and dialect, asked of every rule in order."""

@@ -16,6 +16,7 @@ _CONTENT = _TABLE["content"]
 
 SESSION_KEYS: tuple[str, ...] = tuple(_TABLE["session_keys"])
 TTFT_FALLBACK: tuple[Candidate, ...] = tuple(map(read_candidate, _TABLE["ttft_fallback"]))
+HTTP_STATUS: tuple[Candidate, ...] = tuple(map(read_candidate, _TABLE["http_status"]))
 PROMPTS: tuple[Candidate, ...] = tuple(map(read_candidate, _TABLE["prompts"]))
 ANSWERS: tuple[Candidate, ...] = tuple(map(read_candidate, _TABLE["answers"]))
 PLAIN_KEYS = frozenset(_TABLE["plain_keys"])

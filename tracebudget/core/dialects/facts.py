@@ -15,6 +15,10 @@ from tracebudget.core.span import Span
 
 Places = tuple[Candidate, ...]
 
+DECODER = json.JSONDecoder()
+BLANKS = " \t\r\n"  # what JSON allows around a value
+
+UNQUOTED = "#"  # text that sorts before it may begin with a quote, or be empty
 LASTING_NS = 10_000_000  # a shorter child is a record of what it stands for, written at its end
 LIFTED = "tracebudget.lifted"  # where the privacy door leaves what it lifted out of content
 
@@ -42,51 +46,67 @@ class Present:
     """
 
     facts: Mapping[str, Places]
-    # Each fact's first place, where that is a plain attribute (fact, key, place); then the others.
-    plain: tuple[tuple[str, str, Candidate], ...] = ()
+    # Facts whose first place is a plain attribute (fact, its key, the other places); then the rest.
+    plain: tuple[tuple[str, str, Places], ...] = ()
     other: tuple[tuple[str, Places], ...] = ()
     prompts: Places = ()
     answers: Places = ()
     texts: tuple[str, ...] = ()  # the keys of prompts and answers that stand as one text
     hidden: Mapping[str, Places] = field(default_factory=dict)  # facts that stand inside content
+    is_lifted: bool = False  # the privacy door lifted something out of content
 
 
 class SpanFacts:
-    """A span as its dialect reads it. `present`: where each fact can stand in it; `values` and
-    `sources`: each fact from the first place that holds it, or as it was lifted out of content
-    before that was dropped.
+    """A span as its dialect reads it. `present`: where each fact can stand in it; `values`: each
+    fact from the first place that holds it, or as it was lifted out of content before that was
+    dropped.
     """
 
-    __slots__ = ("dialect", "present", "sources", "span", "values")
+    __slots__ = ("_sources", "dialect", "present", "span", "values")
 
     def __init__(self, span: Span, dialect: Dialect, present: Present) -> None:
         self.span, self.dialect, self.present = span, dialect, present
+        self._sources: dict[str, Candidate] = {}  # of facts that no plain first place told
         attributes = span.attributes
-        values, sources = self.values, self.sources = dict[str, Any](), dict[str, Candidate]()
-        for name, key, place in present.plain:
+        values: dict[str, Any] = {}
+        self.values = values
+        for name, key, others in present.plain:
             value = attributes[key]
-            if type(value) is not int:
+            kind = type(value)
+            if kind is not int and (kind is not str or value < UNQUOTED):
                 value = _as_told(value)
-            if value is not None:
-                values[name], sources[name] = value, place
+                if value is None:
+                    self._read(name, others)
+                    continue
+            values[name] = value
         for name, places in present.other:
-            for place in places if name not in values else ():
-                value = read_value(span, place)
-                if value is not None:
-                    values[name], sources[name] = value, place
-                    break
-        if LIFTED in attributes:
+            self._read(name, places)
+        if present.is_lifted:
             self._add_lifted()
+
+    def _read(self, name: str, places: Places) -> None:
+        """A fact from the first of these places that holds it."""
+        for place in places:
+            value = read_value(self.span, place)
+            if value is not None:
+                self.values[name], self._sources[name] = value, place
+                return
+
+    def source(self, name: str) -> Candidate:
+        """The place that a fact came from. Raises KeyError for a fact that is not here."""
+        return self._sources.get(name) or self.present.facts[name][0]
 
     def all(self, name: str) -> list[Fact]:
         """The fact from each place that holds it, in the dialect's order; else as it was lifted."""
+        if name not in self.values:
+            return []
         places = self.present.facts.get(name, ())
         if len(places) > 1:
             read = [(read_value(self.span, place), place) for place in places]
             found = [Fact(value, source) for value, source in read if value is not None]
             if found:
                 return found
-        return [Fact(self.values[name], self.sources[name])] if name in self.values else []
+        return [Fact(self.values[name], self.source(name))]
 
     def text(self, name: str) -> str | None:
         """A fact that is a name or an id."""
@@ -102,7 +122,7 @@ class SpanFacts:
                 if candidate.source in OF_CHILDREN:
                     value = _told_by(children, candidate)
                     if value is not None:
-                        self.values[name], self.sources[name] = value, candidate
+                        self.values[name], self._sources[name] = value, candidate
 
     def _add_lifted(self) -> None:
         lifted = follow(self.span.attributes[LIFTED], ("facts",))
@@ -112,7 +132,7 @@ class SpanFacts:
                 rows = self.dialect.candidates(name)
                 source = next((c for c in rows if fnmatchcase(key, c.key)), None)
                 if source is not None:
-                    self.values[name], self.sources[name] = value, source
+                    self.values[name], self._sources[name] = value, source
 
 
 def _told_by(children: Sequence[Child], candidate: Candidate) -> int | None:
@@ -223,9 +243,11 @@ def parsed(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        text = value.strip(BLANKS)
+        body, end = DECODER.raw_decode(text)
     except (ValueError, RecursionError):
         return None
+    return body if end == len(text) else None
 
 
 def python_literal(value: Any) -> Any:

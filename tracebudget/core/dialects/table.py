@@ -69,6 +69,15 @@ class Candidate:
     from_ancestor: str = ""
     when: Predicate | None = None
     is_plain: bool = False  # an attribute as it stands, without conditions
+    # Of an indexed place in spans of one shape: for each message the names and keys of its parts.
+    messages: tuple[tuple[tuple[str, str], ...], ...] = ()
+
+    @property
+    def needed_event(self) -> str:
+        """The event without which there is nothing at this place; "" where no single one is."""
+        if self.source == "event_time":
+            return self.require or ("" if self.is_prefix else self.key)
+        return "" if "*" in self.event else self.event
 
     @property
     def _is_family(self) -> bool:
