@@ -18,7 +18,7 @@ from tracebudget.core.detectors.quality import quality_notes
 from tracebudget.core.finding import Finding, TriageStep, find
 from tracebudget.core.identity import Identity, app_of, identify
 from tracebudget.core.report import SEGMENTS, Report, Turn, build_report
-from tracebudget.core.segment import PathSlice
+from tracebudget.core.segment import SegmentKind
 from tracebudget.core.span import Span
 from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node, build_tree
@@ -63,14 +63,14 @@ class Analysis:
             "state_reason": identity.state_reason,
             "started_at": iso_time(report.start),
             "end_to_end_ns": report.end_to_end,
-            "segments": _segments(report),
+            "segments": {name: _segment(segment, report) for segment, name in NAMED},
             "outside_turns_ns": sum(piece.duration for piece, turn in report.path if turn is None),
-            "turns": [_turn(turn, report) for turn in report.turns],
+            "turns": [_turn(turn, origin) for turn in report.turns],
             "steps": [_step(node, report, origin) for node in report.steps],
             "step_parents": _step_parents(report),
             "background_steps": [i for i, node in enumerate(report.steps) if node.background],
-            "path": [_path_slice(piece, turn, origin) for piece, turn in report.path],
-            "io_names": {p.node.id: p.node.span.name for p, _ in report.path if p.part == "io"},
+            "path": _path(report, origin),
+            "io_names": _io_names(report),
             "ttft_intervals": _ttft_intervals(report),
             "findings": [_finding(finding) for finding in self.findings],
             "triage": [_triage_step(step) for step in self.triage],
@@ -100,28 +100,32 @@ def iso_time(unix_ns: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:SECONDS_END]}.{fraction:09d}Z"
 
 
-def _segments(report: Report) -> dict[str, Any]:
+def _segment(segment: SegmentKind, report: Report) -> dict[str, Any]:
     return {
-        segment.value: {
-            "critical_ns": report.segments[segment],
-            "busy_ns": report.busy[segment],
-            "parts": report.parts[segment],
-        }
-        for segment in SEGMENTS
+        "critical_ns": report.segments[segment],
+        "busy_ns": report.busy[segment],
+        "parts": report.parts[segment],
     }
 
 
-def _turn(turn: Turn, report: Report) -> dict[str, Any]:
+def _turn(turn: Turn, origin: int) -> dict[str, Any]:
+    run, parent, own = turn.run, turn.parent, turn.segments
     return {
         "index": turn.index,
-        "agent": turn.run.name,
-        "agent_span_id": turn.run.top.id,
-        "parent_turn": turn.parent.index if turn.parent is not None else None,
-        "start_ns": turn.start - report.start,
-        "duration_ns": turn.duration,
+        "agent": run.name,
+        "agent_span_id": run.top.span.span_id,
+        "parent_turn": None if parent is None else parent.index,
+        "start_ns": turn.start - origin,
+        "duration_ns": turn.end - turn.start,
         "on_path_ns": turn.on_path_ns,
         "delegated_ns": turn.delegated_ns,
-        "segments": {name: turn.segments[segment] for segment, name in NAMED},
+        "segments": {
+            "prefill": own[SegmentKind.PREFILL],
+            "decode": own[SegmentKind.DECODE],
+            "tool": own[SegmentKind.TOOL],
+            "framework": own[SegmentKind.FRAMEWORK],
+            "wait": own[SegmentKind.WAIT],
+        },
     }
 
 
@@ -129,9 +133,9 @@ def _step(node: Node, report: Report, origin: int) -> dict[str, Any]:
     step, turn = node.step, node.turn
     assert step is not None
     row: dict[str, Any] = {
-        "span_id": node.id,
+        "span_id": node.span.span_id,
         "kind": step.kind,
-        "turn": turn.index if turn is not None else None,
+        "turn": None if turn is None else turn.index,
         "name": step.name,
     }
     if step.kind is StepKind.TOOL_CALL:
@@ -152,12 +156,23 @@ def _step(node: Node, report: Report, origin: int) -> dict[str, Any]:
 
 def _step_parents(report: Report) -> list[int | None]:
     """For each step the position of the step that it lies in."""
-    place = {node: index for index, node in enumerate(report.steps)}
-    below: dict[Node, int | None] = {}  # the nearest step at or above a node
-    for node in report.tree.nodes:
-        above = below[node.parent] if node.parent is not None else None
-        below[node] = place.get(node, above)
-    return [below[node.parent] if node.parent is not None else None for node in report.steps]
+    place: dict[Node | None, int | None] = {n: index for index, n in enumerate(report.steps)}
+    place[None] = None  # above the root
+    return [
+        place[node.parent] if node.parent in place else _place_above(node, place)
+        for node in report.steps
+    ]
+
+
+def _place_above(node: Node, place: dict[Node | None, int | None]) -> int | None:
+    """The position of the nearest step above a node, noted for the spans on the way to it, too."""
+    passed: list[Node | None] = []
+    above = node.parent
+    while above not in place:
+        passed.append(above)
+        above = above.parent if above is not None else None
+    place |= dict.fromkeys(passed, place[above])
+    return place[above]
 
 
 def _model_fields(node: Node) -> dict[str, Any]:
@@ -191,15 +206,25 @@ def _ttft_intervals(report: Report) -> dict[str, list[int]]:
     }
 
 
-def _path_slice(piece: PathSlice, turn: Turn | None, origin: int) -> dict[str, Any]:
-    return {
-        "start_ns": piece.start - origin,
-        "duration_ns": piece.end - piece.start,
-        "segment": piece.segment,
-        "part": piece.part,
-        "span_id": piece.node.id or None,
-        "turn": turn.index if turn is not None else None,
-    }
+def _path(report: Report, origin: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "start_ns": piece.start - origin,
+            "duration_ns": piece.end - piece.start,
+            "segment": piece.segment,
+            "part": piece.part,
+            "span_id": piece.node.span.span_id or None,
+            "turn": None if turn is None else turn.index,
+        }
+        for piece, turn in report.path
+    ]
+
+
+def _io_names(report: Report) -> dict[str, str]:
+    """The names of the spans whose own time is `io`."""
+    if not report.parts[SegmentKind.FRAMEWORK]["io"]:
+        return {}
+    return {p.node.id: p.node.span.name for p, _ in report.path if p.part == "io"}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

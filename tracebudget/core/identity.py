@@ -95,21 +95,30 @@ def _session(report: Report) -> str | None:
     """The root's conversation id, else the first that a span names. An agent that another one
     called may hold a conversation of its own; several side by side are noted.
     """
-    found: list[tuple[str, str]] = []  # (span id, session) of spans with no session above them
+    of_all = session_of(report.tree.root.span)
+    if of_all is not None:
+        return of_all
+    found = _topmost_sessions(report.tree)
+    sessions = {session for _, session in found}
+    if len(sessions) > 1:
+        ids = tuple(sorted(span_id for span_id, session in found if session != found[0][1]))
+        report.notes.append(Note("session_conflict", ids, {"sessions": len(sessions)}))
+    return found[0][1] if found else None
+
+
+def _topmost_sessions(tree: Tree) -> list[tuple[str, str]]:
+    """The span id and session of the spans with no session above them."""
+    if all(SESSION_KEYS.isdisjoint(node.span.attributes) for node in tree.nodes):
+        return []
+    found: list[tuple[str, str]] = []
     below: set[Node] = set()
-    for node in report.tree.nodes:
+    for node in tree.nodes:
         if node.parent is not None and node.parent in below:
             below.add(node)
         elif (session := session_of(node.span)) is not None:
             below.add(node)
             found.append((node.id, session))
-    if not found:
-        return None
-    sessions = {session for _, session in found}
-    if len(sessions) > 1:
-        ids = tuple(sorted(span_id for span_id, session in found if session != found[0][1]))
-        report.notes.append(Note("session_conflict", ids, {"sessions": len(sessions)}))
-    return found[0][1]
+    return found
 
 
 def session_of(span: Span) -> str | None:
