@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from tracebudget.core.record import record
 from tracebudget.core.run import Answers, Run
+from tracebudget.core.step import Step
 from tracebudget.core.tree import Node
 
 WORTH_NS = 20_000_000  # in a shorter gap after a tool no other one was lost
@@ -49,30 +50,56 @@ def cut_by(marks: Sequence[Mark], start: int, end: int) -> Iterator[tuple[int, i
 _mark_end = attrgetter("end")
 
 
+class _Round:
+    """What ran in one turn, and when the last call and the last tool of it ended; 0 for none."""
+
+    __slots__ = ("calls", "calls_end", "end", "is_last", "tools", "tools_end")
+
+    def __init__(self, end: int) -> None:
+        self.end, self.is_last = end, False
+        self.calls: list[Node] = []
+        self.tools: list[Node] = []
+        self.calls_end = self.tools_end = 0
+
+
 def marks_of(run: Run, answers: Answers) -> Iterator[Mark]:
     """The marks `retry_wait` and `unattributed` of a run, in order and apart."""
-    turns = len(run.boundaries) - 1
-    calls: list[list[Node]] = [[] for _ in range(turns)]
-    tools: list[list[Node]] = [[] for _ in range(turns)]
-    for call in run.calls:
-        calls[run.turn_of[call]].append(call)
-    for tool in run.tools:
-        tools[run.turn_of[tool]].append(tool)
     work_end = run.top.start
-    for index in range(turns):
-        work = calls[index] + tools[index]
-        marks = [*_before_calls(calls[index], work, work_end), *_retry_waits(calls[index])]
-        last = _after_work(run, index, calls[index], tools[index], answers)
-        yield from _apart([*marks, last] if last is not None else marks)
-        work_end = max([work_end, *(node.end for node in work)])
+    for turn in _rounds(run):
+        marks = _before_calls(turn, work_end)
+        if turn.calls[1:]:
+            marks += _retry_waits(turn.calls)
+        end = max(turn.calls_end, turn.tools_end)
+        if run.calls and _is_missing(turn, turn.end - end, answers):
+            marks.append(Mark(end, turn.end, "unattributed"))
+        if marks:
+            yield from _apart(marks)
+        work_end = max(work_end, end)
 
 
-def _before_calls(calls: Sequence[Node], work: Sequence[Node], work_end: int) -> Iterator[Mark]:
+def _rounds(run: Run) -> list[_Round]:
+    rounds = [_Round(end) for end in run.boundaries[1:]]
+    rounds[-1].is_last = True
+    for call in run.calls:
+        turn = rounds[run.turn_of[call]]
+        turn.calls.append(call)
+        turn.calls_end = max(turn.calls_end, call.end)
+    for tool in run.tools:
+        turn = rounds[run.turn_of[tool]]
+        turn.tools.append(tool)
+        turn.tools_end = max(turn.tools_end, tool.end)
+    return rounds
+
+
+def _before_calls(turn: _Round, work_end: int) -> list[Mark]:
     """A span too short for its tokens holds only the end of its call: the rest lies before it."""
-    for call in calls:
+    marks = []
+    for call in turn.calls:
         if _is_impossible(call):
+            work = (*turn.calls, *turn.tools)
             ends = (node.end for node in work if node is not call and node.end <= call.start)
-            yield Mark(max([work_end, *ends]), call.start, "unattributed")
+            marks.append(Mark(max([work_end, *ends]), call.start, "unattributed"))
+    return marks
 
 
 def _is_impossible(call: Node) -> bool:
@@ -83,43 +110,38 @@ def _is_impossible(call: Node) -> bool:
 
 
 def _retry_waits(calls: Sequence[Node]) -> Iterator[Mark]:
-    for earlier, later in itertools.pairwise(calls) if calls[1:] else ():
+    for earlier, later in itertools.pairwise(calls):
         if later.attempt > earlier.attempt and earlier.end < later.start:
             yield Mark(earlier.end, later.start, "retry_wait")
 
 
-def _after_work(
-    run: Run, index: int, calls: Sequence[Node], tools: Sequence[Node], answers: Answers
-) -> Mark | None:
-    """The time behind a turn's last call and tool, where tools or a call are missing in it."""
-    turn_end = run.boundaries[index + 1]
-    calls_end = max((call.end for call in calls), default=0)
-    tools_end = max((tool.end for tool in tools), default=0)
-    end, is_last = max(calls_end, tools_end), index == len(run.boundaries) - 2
-    # A run that ends after its tools: the call that read their results was lost, or there was none.
-    is_missing = is_last and bool(run.calls) and tools_end > calls_end
-    if not is_missing and calls and end < turn_end:
-        is_worth = not tools or turn_end - end >= WORTH_NS
-        is_missing = is_worth and _tools_missing(calls, tools, answers, is_followed=not is_last)
-    return Mark(end, turn_end, "unattributed") if is_missing else None
+def _is_missing(turn: _Round, gap_ns: int, answers: Answers) -> bool:
+    """Tools or a call are missing in the gap behind a turn's last call and tool."""
+    if turn.is_last and turn.tools_end > turn.calls_end:
+        return True  # the call that read the tools' results was lost, or there was none
+    if not turn.calls or gap_ns <= 0 or (turn.tools and gap_ns < WORTH_NS):
+        return False
+    return _tools_missing(turn, answers)
 
 
-def _tools_missing(
-    calls: Sequence[Node], tools: Sequence[Node], answers: Answers, *, is_followed: bool
-) -> bool:
+def _tools_missing(turn: _Round, answers: Answers) -> bool:
     """The turn's answer asked for tools and no span shows them, or fewer than it asked for; a
     hand-over is shown by the other agent's run. Where nothing tells what it asked for, the model
     being called again does: something was done in between.
     """
-    steps = [
-        call.step
-        for call in calls
-        if call.step is not None and not call.step.is_error and not answers.asked_in_vain(call)
-    ]
-    asked = [step for step in steps if step.asks_for_tools() and not answers.hands_over(step)]
+    asked: list[Step] = []
+    is_told = True
+    for call in turn.calls:
+        step = call.step
+        asks = step is not None and not step.is_error and step.asks_for_tools()
+        if step is None or asks is False or answers.asked_in_vain(call):
+            continue
+        is_told &= asks is not None
+        if asks and not answers.hands_over(step):
+            asked.append(step)
     if not asked:
-        return is_followed and not tools and any(step.asks_for_tools() is None for step in steps)
-    return not tools or len(tools) < sum(len(step.tool_requests) for step in asked)
+        return not (turn.is_last or turn.tools or is_told)
+    return len(turn.tools) < max(1, sum(len(step.tool_requests) for step in asked))
 
 
 def _apart(marks: Iterable[Mark]) -> Iterator[Mark]:

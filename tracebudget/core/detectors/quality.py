@@ -18,39 +18,39 @@ TOUCH_NS = MS  # no tool takes less, as far as a clock of milliseconds tells
 def quality_notes(report: Report) -> Iterator[Note]:
     """Notes on what is missing, and on figures that contradict the wall clock."""
     calls = report.good_calls
-    missing = tuple(sorted(call.id for call in calls if _tokens_missing(call)))
+    missing = [call.id for call in calls if _tokens_missing(call)]
     if missing:
-        yield Note("tokens_missing", missing, {"of": len(calls)})
+        yield Note("tokens_missing", tuple(sorted(missing)), {"of": len(calls)})
     for call in calls:
-        yield from _exceeds_wall(call)
+        facts = call.facts
+        if facts.tpot_ns is not None or facts.queue_ns is not None:
+            yield from _exceeds_wall(call)
     yield from _untraced_tools(report)
-    cut = tuple(sorted(node.id for node in report.steps if _is_cut(node)))
+    cut = [node.id for node in report.steps if _is_cut(node)]
     if cut:
-        yield Note("content_truncated", cut, {})
+        yield Note("content_truncated", tuple(sorted(cut)), {})
 
 
 def _is_cut(node: Node) -> bool:
     """The SDK dropped attributes of a call, or its content ends in the middle."""
-    step = node.step
-    if step is None or step.content is None:
-        return False
-    return node.span.dropped_attributes > 0 or step.content.is_cut
+    content = node.step.content if node.step is not None else None
+    return content is not None and (node.span.dropped_attributes > 0 or content.is_cut)
 
 
 def _untraced_tools(report: Report) -> Iterator[Note]:
+    empty = [turn for turn in report.turns if not turn.tools and _is_followed(turn)]
+    if not empty:
+        return
     done = {tool.step.call_id for tool in report.tools if tool.step is not None}
-    asking = {
-        turn: tuple(call.id for call in turn.calls if _asks(report.answers, call, done))
-        for turn in report.turns
-        if not turn.tools and _is_followed(turn)
-    }
-    gaps: dict[Turn, int] = {}
-    for piece, turn in report.path:
-        if turn is not None and piece.part == "unattributed":
-            gaps[turn] = gaps.get(turn, 0) + piece.duration
-    for turn, ids in asking.items():
+    for turn in empty:
+        ids = tuple(call.id for call in turn.calls if _asks(report.answers, call, done))
         if ids:
-            yield Note("tools_not_traced", ids, {"unattributed_ns": gaps.get(turn, 0)})
+            yield Note("tools_not_traced", ids, {"unattributed_ns": _unattributed_ns(report, turn)})
+
+
+def _unattributed_ns(report: Report, turn: Turn) -> int:
+    placed = report.path_between(turn.start, turn.end)
+    return sum(p.duration for p, at in placed if at is turn and p.part == "unattributed")
 
 
 def _is_followed(turn: Turn) -> bool:
