@@ -167,7 +167,7 @@ def text() -> str:
     parts: list[str] = []
     for step, title in STEPS.items():
         parts.append(f"\n## Step {step}: {title}\n")
-        parts += [_rule(code) for code, (at, _) in DETECTORS.items() if at == step]
+        parts += [_rule(code) for code, rule in DETECTORS.items() if rule.step == step]
     parts.append(MANY)
     parts += [_constant(*each) for each in _of_diagnosis()]
     parts.append("\n" + DOUBTS.format(most=MAX_SPAN_IDS))
@@ -191,7 +191,7 @@ def _of_diagnosis() -> Iterator[tuple[str, float, str]]:
 
 
 def _rule(code: str) -> str:
-    function = DETECTORS[code][1]
+    function = DETECTORS[code].detector
     assert isinstance(function, FunctionType)
     rule = _rule_of(function)
     return _section(

@@ -169,8 +169,8 @@ def cannot_tell(code: str, *tops: Branch, **known: Any) -> list[str]:
         known.get("declared", NOTHING_DECLARED),
         {row.step: row.state for row in analysis.triage},
     )
-    _, rule = DETECTORS[code]
-    return [item.why for item in rule(case) if isinstance(item, Unknown)]
+    items = DETECTORS[code].detector(case)
+    return [item.why for item in items if isinstance(item, Unknown)]
 
 
 def difference(faulty: Document, twin: Document) -> int:

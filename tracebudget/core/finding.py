@@ -12,13 +12,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import Any
+from itertools import compress
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from tracebudget.core.budget import Judgement, known_ttft_ns
 from tracebudget.core.declared import NOTHING_DECLARED, Declared
 from tracebudget.core.fit import slope
 from tracebudget.core.record import lazy, plain_members, record
 from tracebudget.core.report import Report, Turn
+from tracebudget.core.run import Run
+from tracebudget.core.segment import SegmentKind
 from tracebudget.core.tree import Node, Note
 
 INFO_SHARE, INFO_NS = 0.02, 20_000_000  # a gain below both is worth knowing, not acting on
@@ -76,9 +80,25 @@ class TriageStep:
     why: str | None
 
 
+@plain_members
+class Trait(StrEnum):
+    """What a request has that some rules are about."""
+
+    CALLS = "calls"
+    SEVERAL_CALLS = "several_calls"
+    SEVERAL_TOOLS = "several_tools"
+    SEVERAL_TURNS = "several_turns"  # of one run
+    HANDOFFS = "handoffs"
+    FAILURES = "failures"  # of any step
+    PROFILE = "profile"
+    TPOT_LIMIT = "tpot_limit"
+
+
 @dataclass(eq=False)
 class Case:
-    """What a detector looks at: the report and how it stands against its budgets."""
+    """What a detector looks at: the report and how it stands against its budgets; and the questions
+    that several detectors ask.
+    """
 
     report: Report
     budgets: tuple[Judgement, ...]
@@ -86,10 +106,55 @@ class Case:
     states: dict[int, State] = field(default_factory=dict)  # of the steps already investigated
 
     def limit(self, metric: str) -> int | None:
-        return next((b.limit for b in self.budgets if b.metric == metric), None)
+        for judged in self.budgets:
+            if judged.metric == metric:
+                return judged.limit
+        return None
 
     def is_over(self, metric: str) -> bool:
         return any(b.metric == metric and b.state == "over" for b in self.budgets)
+
+    def traits(self) -> frozenset[Trait]:
+        report = self.report
+        has = {
+            Trait.CALLS: report.calls,
+            Trait.SEVERAL_CALLS: report.calls[1:],
+            Trait.SEVERAL_TOOLS: report.tools[1:],
+            Trait.SEVERAL_TURNS: len(report.turns) > len(report.runs),
+            Trait.HANDOFFS: report.parts[SegmentKind.FRAMEWORK]["handoff"],
+            Trait.FAILURES: self.failed,
+            Trait.PROFILE: report.profile is not None,
+            Trait.TPOT_LIMIT: self.budgets and self.limit("tpot") is not None,
+        }
+        return frozenset(compress(has, has.values()))
+
+    @lazy
+    def active_ns(self) -> int:
+        """The request without the time in which it waited for a person."""
+        return self.report.end_to_end - self.report.segments[SegmentKind.WAIT]
+
+    @lazy
+    def failed(self) -> list[Node]:
+        """The steps that failed."""
+        return [n for n in self.report.steps if n.step is not None and n.step.is_error]
+
+    @lazy
+    def ttfts(self) -> list[tuple[int, Node]]:
+        """The good calls whose TTFT is known, each after its TTFT."""
+        return [
+            (ttft, call)
+            for call in self.report.good_calls
+            if (ttft := known_ttft_ns(call)) is not None
+        ]
+
+    @lazy
+    def rounds(self) -> list[Rounds]:
+        """The runs of several turns, with the call that opened each."""
+        return [
+            Rounds(run, turns, [_opener(turn) for turn in turns])
+            for run, turns in self.report.turns_of.items()
+            if turns[1:]
+        ]
 
     @lazy
     def slope_ns(self) -> float | None:
@@ -111,17 +176,50 @@ class Case:
         return next((fit.b_ns for fit in fits if fit is not None and fit.b_ns > 0), None)
 
 
+@record
+class Rounds:
+    """A run's turns, and the call that opened each: None where none of its calls succeeded."""
+
+    run: Run
+    turns: list[Turn]
+    openers: list[Node | None]
+
+    def calls(self) -> list[Node]:
+        """The openers that there are."""
+        return [call for call in self.openers if call is not None]
+
+
+def _opener(turn: Turn) -> Node | None:
+    for call in turn.calls:
+        if call.step is not None and not call.step.is_error:
+            return call
+    return None
+
+
 Verdict = Iterable[Finding | Unknown]
 Detector = Callable[[Case], Verdict]
 
-DETECTORS: dict[str, tuple[int, Detector]] = {}
+
+class Rule(NamedTuple):
+    """A detector and its step of the investigation. It is asked of requests that have all the
+    traits that it `needs`: most rules have nothing to do with most requests.
+    """
+
+    step: int
+    detector: Detector
+    needs: frozenset[Trait]
 
 
-def detector(code: str, *, step: int) -> Callable[[Detector], Detector]:
+DETECTORS: dict[str, Rule] = {}
+
+
+def detector(
+    code: str, *, step: int, needs: tuple[Trait, ...] = ()
+) -> Callable[[Detector], Detector]:
     """Register a rule under its code, at its step of the investigation."""
 
     def register(rule: Detector) -> Detector:
-        DETECTORS[code] = (step, rule)
+        DETECTORS[code] = Rule(step, rule, frozenset(needs))
         return rule
 
     return register
@@ -143,7 +241,7 @@ def performance(  # noqa: PLR0913  (a finding has as many sides)
     return Finding(
         code=code,
         kind=Kind.PERFORMANCE,
-        step=DETECTORS[code][0],
+        step=DETECTORS[code].step,
         severity=severity or severity_of(saving_ns, case.report.end_to_end),
         turn=turn.index if turn is not None else None,
         span_ids=tuple(node.id for node in nodes),
@@ -167,29 +265,25 @@ def find(
     """All findings in the order of investigation, data quality last, and the six steps."""
     case = Case(report, tuple(budgets), declared)
     found: list[Finding] = []
-    steps: list[TriageStep] = []
-    for step in STEPS:
-        mine: list[Finding] = []
-        whys: list[str] = []
-        for rule in _rules(step):
-            for item in rule(case):
-                if isinstance(item, Finding):
-                    mine.append(item)
-                else:
-                    whys.append(item.why)
+    triage: list[TriageStep] = []
+    for step, rules in zip(STEPS, _plan(case.traits()), strict=True):
+        items = [item for rule in rules for item in rule(case)]
+        mine = [item for item in items if isinstance(item, Finding)]
+        triage.append(_triage_step(step, mine, items))
+        case.states[step] = triage[-1].state
         found += _ordered(mine)
-        steps.append(_triage_step(step, mine, whys))
-        case.states[step] = steps[-1].state
-    quality = sorted(map(_from_note, _merged(report.notes)), key=lambda f: f.code)
-    return (*found, *quality), tuple(steps)
+    quality = _quality(report.notes) if report.notes else ()
+    return (*found, *quality), tuple(triage)
 
 
 STEPS = (1, 2, 3, 4, 5, 6)
 
 
 @cache
-def _rules(step: int) -> tuple[Detector, ...]:
-    return tuple(rule for _, (at, rule) in sorted(DETECTORS.items()) if at == step)
+def _plan(traits: frozenset[Trait]) -> tuple[tuple[Detector, ...], ...]:
+    """For each step, the rules that may have something to say of a request with these traits."""
+    rules = [rule for _, rule in sorted(DETECTORS.items()) if rule.needs <= traits]
+    return tuple(tuple(rule.detector for rule in rules if rule.step == step) for step in STEPS)
 
 
 def _ordered(found: list[Finding]) -> list[Finding]:
@@ -202,17 +296,24 @@ def _ordered(found: list[Finding]) -> list[Finding]:
     )
 
 
-def _triage_step(step: int, found: Sequence[Finding], whys: Sequence[str]) -> TriageStep:
+def _triage_step(
+    step: int, found: Sequence[Finding], items: Sequence[Finding | Unknown]
+) -> TriageStep:
     """Found beats unknown, unknown beats clear."""
     if found:
         codes = tuple(dict.fromkeys(finding.code for finding in found))
         return TriageStep(step, State.FOUND, codes, None)
-    if whys:
-        return TriageStep(step, State.UNKNOWN, (), whys[0])
+    for item in items:
+        if isinstance(item, Unknown):
+            return TriageStep(step, State.UNKNOWN, (), item.why)
     return TriageStep(step, State.CLEAR, (), None)
 
 
 MAX_SPAN_IDS = 100  # of one data-quality finding; `count` says how many there were
+
+
+def _quality(notes: Iterable[Note]) -> list[Finding]:
+    return sorted(map(_from_note, _merged(notes)), key=attrgetter("code"))
 
 
 def _merged(notes: Iterable[Note]) -> list[Note]:

@@ -29,7 +29,7 @@ class FoundRow:
     @property
     def step(self) -> int | None:
         """Its place in the order of investigation; None for data quality."""
-        return DETECTORS[self.code][0] if self.code in DETECTORS else None
+        return DETECTORS[self.code].step if self.code in DETECTORS else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class FindingRow:
     @property
     def step(self) -> int | None:
         """Its place in the order of investigation; None for data quality."""
-        return DETECTORS[self.code][0] if self.code in DETECTORS else None
+        return DETECTORS[self.code].step if self.code in DETECTORS else None
 
     @property
     def order(self) -> tuple[int, int, str]:

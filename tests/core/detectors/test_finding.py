@@ -39,7 +39,7 @@ STEPS = {
 
 
 def test_every_row_of_the_troubleshooting_table_is_a_rule() -> None:
-    assert {code: step for code, (step, _) in DETECTORS.items()} == STEPS
+    assert {code: rule.step for code, rule in DETECTORS.items()} == STEPS
 
 
 def can_be_unknown(rule: Detector) -> bool:
@@ -49,8 +49,8 @@ def can_be_unknown(rule: Detector) -> bool:
 
 def test_every_rule_is_proved_on_every_side_that_it_has() -> None:
     sides = {
-        code: {FIRES, SILENT} | ({UNKNOWN} if can_be_unknown(rule) else set())
-        for code, (_, rule) in DETECTORS.items()
+        code: {FIRES, SILENT} | ({UNKNOWN} if can_be_unknown(rule.detector) else set())
+        for code, rule in DETECTORS.items()
     }
     assert proofs() == sides
 

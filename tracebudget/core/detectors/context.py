@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from tracebudget.core.budget import known_ttft_ns
-from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
+from tracebudget.core.finding import Case, Finding, Trait, Unknown, detector, performance
 from tracebudget.core.replay import Change, saving_ns
 from tracebudget.core.report import Turn
 from tracebudget.core.run import Run
@@ -25,27 +25,17 @@ MIN_PREFIX_TOKENS = 1024  # what the large providers cache at the least
 JUMP_TOKENS, JUMP_SHARE = 1_000, 0.5  # one result that makes the next prompt this much longer
 
 
-def _rounds(turns: Sequence[Turn]) -> list[Node]:
-    """The call that opened each turn, where it succeeded."""
-    openers = [
-        next((c for c in turn.calls if c.step is not None and not c.step.is_error), None)
-        for turn in turns
-    ]
-    return [call for call in openers if call is not None]
-
-
-@detector("context_growth", step=4)
+@detector("context_growth", step=4, needs=(Trait.SEVERAL_TURNS,))
 def context_growth(case: Case) -> Iterator[Finding | Unknown]:
     """First turn fast, later turns slower: the context grows, the KV cache is not reused (T-1)."""
-    for run, turns in case.report.turns_of.items():
-        rounds = _rounds(turns)
-        calls = [call for call in rounds if call.facts.tokens.input is not None]
+    for rounds in case.rounds:
+        opened = rounds.calls()
+        calls = [call for call in opened if call.facts.tokens.input is not None]
         if len(calls) < MIN_TURNS:
-            if len(rounds) >= MIN_TURNS:
+            if len(opened) >= MIN_TURNS:
                 yield Unknown("tokens_unknown")
             continue
-        first, last = calls[0], calls[-1]
-        before, after = first.facts.tokens, last.facts.tokens
+        before, after = calls[0].facts.tokens, calls[-1].facts.tokens
         if (after.input or 0) < GROWTH * (before.input or 0):
             continue
         ttfts = [known_ttft_ns(call) for call in calls]
@@ -60,7 +50,7 @@ def context_growth(case: Case) -> Iterator[Finding | Unknown]:
             or not _keeps_rising([ttft for ttft in ttfts if ttft is not None])
         ):
             continue
-        yield _growth(case, calls, run, ttfts[0], ttfts[-1])
+        yield _growth(case, calls, rounds.run, ttfts[0], ttfts[-1])
 
 
 def _keeps_rising(values: Sequence[int]) -> bool:
@@ -96,14 +86,13 @@ def _growth(case: Case, calls: list[Node], run: Run, ttft_before: int, ttft_afte
     )
 
 
-@detector("prefix_cache_unused", step=4)
+@detector("prefix_cache_unused", step=4, needs=(Trait.SEVERAL_TURNS,))
 def prefix_cache_unused(case: Case) -> Iterator[Finding | Unknown]:
     """The same prefix again, and the service reports that none of it came from its cache."""
     unknown = False
-    for run, turns in case.report.turns_of.items():
-        calls = _rounds(turns)
+    for rounds in case.rounds:
         missed: list[tuple[Node, int, int]] = []
-        for earlier, call in itertools.pairwise(calls):
+        for earlier, call in itertools.pairwise(rounds.calls()):
             cached = call.facts.tokens.cached_input
             is_told = cached or (cached is None and unknown)
             repeated = 0 if is_told else repeated_tokens(earlier, call)
@@ -111,7 +100,7 @@ def prefix_cache_unused(case: Case) -> Iterator[Finding | Unknown]:
                 missed.append((call, repeated, call.start - earlier.end))
             unknown |= repeated > 0 and cached is None
         if missed:
-            yield _cache_unused(case, run, missed)
+            yield _cache_unused(case, rounds.run, missed)
     if unknown:
         yield Unknown("cached_tokens_unknown")
 
@@ -153,14 +142,14 @@ def _cache_unused(case: Case, run: Run, missed: list[tuple[Node, int, int]]) -> 
     )
 
 
-@detector("tool_result_inflates_context", step=4)
+@detector("tool_result_inflates_context", step=4, needs=(Trait.SEVERAL_TURNS,))
 def tool_result_inflates_context(case: Case) -> Iterator[Finding | Unknown]:
     """One tool's result makes the next prompt, and so the next prefill, long."""
-    for turns in case.report.turns_of.values():
-        for turn, following in itertools.pairwise(turns):
-            calls = _rounds([turn, following]) if len(turn.tools) == 1 else []
-            if calls[1:]:
-                yield from _inflated(case, turn, calls[0], calls[1])
+    for rounds in case.rounds:
+        pairs = itertools.pairwise(rounds.openers)
+        for turn, (call, following) in zip(rounds.turns, pairs, strict=False):
+            if len(turn.tools) == 1 and call is not None and following is not None:
+                yield from _inflated(case, turn, call, following)
 
 
 def _inflated(case: Case, turn: Turn, call: Node, following: Node) -> Iterator[Finding | Unknown]:

@@ -8,7 +8,16 @@ import re
 from collections.abc import Iterator
 
 from tracebudget.core.budget import framework_ns
-from tracebudget.core.finding import Case, Finding, Severity, State, Unknown, detector, performance
+from tracebudget.core.finding import (
+    Case,
+    Finding,
+    Severity,
+    State,
+    Trait,
+    Unknown,
+    detector,
+    performance,
+)
 from tracebudget.core.replay import (
     Change,
     framework_cut,
@@ -31,17 +40,13 @@ FRAMEWORK_SHARE = 0.10  # below it a lean request is merely short
 MAX_TURNS = 5  # the source's loop gives up after five
 REMAINING_SHARE = 0.5  # without a budget: most of the time is not the model's
 MODEL_SHARE = 0.7
+CAUSES = (2, 3, 4)  # the steps whose findings, or doubts, keep from saying that all is clear
 NETWORK_STEP = 5  # few servers send spans: that step may stay unknown
 UNTRACED_SHARE = 0.5  # with more of the request untraced, nothing can be said of shares
 GAP_NS, GAP_SHARE = 50 * MS, 0.05  # between agents: shorter is scheduling
 NETWORK_NS, NETWORK_SHARE = 100 * MS, 0.20  # of a call: shorter is distance
 
 GAVE_UP = re.compile(r"max.?(turns|steps|iterations)|recursion.?(limit|error)", re.IGNORECASE)
-
-
-def active_ns(report: Report) -> int:
-    """The request without the time in which it waited for a person."""
-    return report.end_to_end - report.segments[SegmentKind.WAIT]
 
 
 def model_ns(report: Report) -> int:
@@ -52,8 +57,8 @@ def unattributed_ns(report: Report) -> int:
     return report.parts[SegmentKind.FRAMEWORK]["unattributed"] or 0
 
 
-def _is_untraced(report: Report) -> bool:
-    return unattributed_ns(report) > UNTRACED_SHARE * active_ns(report)
+def _is_untraced(case: Case) -> bool:
+    return unattributed_ns(case.report) > UNTRACED_SHARE * case.active_ns
 
 
 @detector("tools_dominate", step=1)
@@ -62,13 +67,8 @@ def tools_dominate(case: Case) -> Iterator[Finding | Unknown]:
     model there is nothing that tools could dominate.
     """
     report = case.report
-    tool, model, total = report.segments[SegmentKind.TOOL], model_ns(report), active_ns(report)
-    others = [
-        report.segments[s] for s in (SegmentKind.PREFILL, SegmentKind.DECODE, SegmentKind.FRAMEWORK)
-    ]
-    over_budget = tool > model and case.is_over("tool")
-    dominates = tool >= TOOL_SHARE * total and tool >= TOOL_FACTOR * max(others)
-    if tool and (over_budget or (dominates and report.calls)):
+    tool, model, total = report.segments[SegmentKind.TOOL], model_ns(report), case.active_ns
+    if tool and _tools_lead(case, tool, model):
         yield performance(
             case,
             "tools_dominate",
@@ -80,8 +80,18 @@ def tools_dominate(case: Case) -> Iterator[Finding | Unknown]:
             end_to_end_ns=total,
             limit_ns=case.limit("tool"),
         )
-    elif _is_untraced(report):
+    elif _is_untraced(case):
         yield Unknown("mostly_untraced")
+
+
+def _tools_lead(case: Case, tool_ns: int, model_ns: int) -> bool:
+    if tool_ns > model_ns and case.is_over("tool"):
+        return True
+    segments = case.report.segments
+    others = (SegmentKind.PREFILL, SegmentKind.DECODE, SegmentKind.FRAMEWORK)
+    largest = max(segments[segment] for segment in others)
+    is_most = tool_ns >= TOOL_SHARE * case.active_ns and tool_ns >= TOOL_FACTOR * largest
+    return is_most and bool(case.report.calls)
 
 
 @detector("framework_overhead", step=1)
@@ -92,8 +102,8 @@ def framework_overhead(case: Case) -> Iterator[Finding | Unknown]:
     report, limit = case.report, case.limit("framework")
     own, turns = framework_ns(report), max(1, len(report.turns))
     allowed = limit if limit is not None else FRAMEWORK_PER_TURN_NS * turns
-    if own <= allowed or (limit is None and own < FRAMEWORK_SHARE * active_ns(report)):
-        if _is_untraced(report):
+    if own <= allowed or (limit is None and own < FRAMEWORK_SHARE * case.active_ns):
+        if _is_untraced(case):
             yield Unknown("mostly_untraced")
         return
     io = report.parts[SegmentKind.FRAMEWORK]["io"] or 0
@@ -118,9 +128,7 @@ def many_turns(case: Case) -> Iterator[Finding]:
     turns, limit = len(report.runs[0].boundaries) - 1, case.limit("turns")
     limit = MAX_TURNS if limit is None else limit
     gave_up = [
-        n
-        for n in report.steps
-        if n.step is not None and n.step.is_error and GAVE_UP.search(n.step.error_type or "")
+        n for n in case.failed if n.step is not None and GAVE_UP.search(n.step.error_type or "")
     ]
     if turns > limit or gave_up:
         nodes = gave_up or [report.runs[0].top]
@@ -136,7 +144,7 @@ def many_turns(case: Case) -> Iterator[Finding]:
         )
 
 
-@detector("network_gap", step=5)
+@detector("network_gap", step=5, needs=(Trait.CALLS,))
 def network_gap(case: Case) -> Iterator[Finding | Unknown]:
     """Client and server disagree by much: the difference is network, gateway or authentication."""
     seen = [
@@ -156,11 +164,11 @@ def network_gap(case: Case) -> Iterator[Finding | Unknown]:
                 server_ns=call.duration - gap,
                 gap_ns=gap,
             )
-    if not seen and case.report.calls:
+    if not seen:
         yield Unknown("no_server_spans")
 
 
-@detector("handoff_gap", step=5)
+@detector("handoff_gap", step=5, needs=(Trait.HANDOFFS,))
 def handoff_gap(case: Case) -> Iterator[Finding]:
     """Time between agents in which neither works."""
     report = case.report
@@ -168,7 +176,7 @@ def handoff_gap(case: Case) -> Iterator[Finding]:
         if (
             piece.part == "handoff"
             and piece.duration > GAP_NS
-            and piece.duration > GAP_SHARE * active_ns(report)
+            and piece.duration > GAP_SHARE * case.active_ns
         ):
             before = _neighbours(report, piece.start, piece.end)
             change = Change(shorter={owner_of(report, piece): piece.duration})
@@ -193,23 +201,21 @@ def _neighbours(report: Report, start: int, end: int) -> list[Node]:
     return [node for node in (before, after) if node is not None]
 
 
-@detector("model_not_bottleneck", step=6)
+@detector("model_not_bottleneck", step=6, needs=(Trait.CALLS,))
 def model_not_bottleneck(case: Case) -> Iterator[Finding | Unknown]:
     """Even an infinitely fast model would not do: prints the ceiling. What is not traced may be a
     model, too; and what ran beside one, and ended no later, may have waited for it.
     """
     report, limit = case.report, case.limit("end_to_end")
-    if not report.calls:
-        return
     waited = report.segments[SegmentKind.WAIT]
     remaining = time_without_models(report) - waited
-    target = limit if limit is not None else REMAINING_SHARE * active_ns(report)
+    target = limit if limit is not None else REMAINING_SHARE * case.active_ns
     if remaining <= target:
         return
     if remaining - unattributed_ns(report) <= target:
         yield Unknown("untraced_could_be_model")
         return
-    if active_ns(report) - model_ns(report) <= target:
+    if case.active_ns - model_ns(report) <= target:
         yield Unknown("work_beside_model")
         return
     yield performance(
@@ -219,10 +225,10 @@ def model_not_bottleneck(case: Case) -> Iterator[Finding | Unknown]:
         turn=None,
         saving_ns=None,
         remaining_ns=remaining,
-        end_to_end_ns=active_ns(report),
+        end_to_end_ns=case.active_ns,
         model_ns=model_ns(report),
         limit_ns=limit,
-        gain_percent=round(100 * (active_ns(report) - remaining) / active_ns(report)),
+        gain_percent=round(100 * (case.active_ns - remaining) / case.active_ns),
     )
 
 
@@ -235,12 +241,12 @@ def model_bound(case: Case) -> Iterator[Finding | Unknown]:
         report.segments[SegmentKind.DECODE],
     )
     unsplit = report.parts[SegmentKind.DECODE]["unsplit"] or 0
-    if prefill + decode <= MODEL_SHARE * active_ns(report):
+    if prefill + decode <= MODEL_SHARE * case.active_ns:
         return
-    others = {step: state for step, state in case.states.items() if step in {2, 3, 4, 5}}
-    if any(state == State.FOUND for state in others.values()):
+    earlier = [case.states.get(step) for step in CAUSES]
+    if State.FOUND in earlier or case.states.get(NETWORK_STEP) == State.FOUND:
         return
-    if any(state == State.UNKNOWN for step, state in others.items() if step != NETWORK_STEP):
+    if State.UNKNOWN in earlier:
         yield Unknown("earlier_steps_unknown")
         return
     larger = (

@@ -5,12 +5,12 @@ halting to go on.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from statistics import fmean, median
 
-from tracebudget.core.budget import call_tpot_ns, known_ttft_ns
-from tracebudget.core.detectors.loop import active_ns
+from tracebudget.core.budget import call_tpot_ns
 from tracebudget.core.detectors.tool import (
     REFUSED_WITHIN_NS,
     arguments_of,
@@ -18,11 +18,12 @@ from tracebudget.core.detectors.tool import (
     is_mute,
     refused_arguments,
 )
-from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
+from tracebudget.core.finding import Case, Finding, Trait, Unknown, detector, performance
 from tracebudget.core.gap import WORTH_NS
 from tracebudget.core.profile import is_short
 from tracebudget.core.replay import Change, saving_ns
 from tracebudget.core.run import Run, started_between
+from tracebudget.core.segment import SegmentKind
 from tracebudget.core.step import StepKind
 from tracebudget.core.timing import attempt_failed, http_attempts
 from tracebudget.core.tree import Node
@@ -50,19 +51,22 @@ CHUNK_EVENTS = (
     "mlflow.chunk.item.",
 )
 
+_start = attrgetter("start")
+
 
 # --- twice --------------------------------------------------------------------------------------
 
 
-@detector("double_generation", step=2)
+@detector("double_generation", step=2, needs=(Trait.SEVERAL_CALLS,))
 def double_generation(case: Case) -> Iterator[Finding | Unknown]:
     """Streaming looked good, the final answer came late: it was generated twice (T-3)."""
-    calls = case.report.good_calls
-    starts = sorted(tool.start for tool in case.report.tools)
+    calls, tools = case.report.good_calls, case.report.tools
     run_of = {call: run for run in case.report.runs for call in run.calls}
     for index, second in enumerate(calls):
+        if second.facts.streamed is True:
+            continue
         for first in reversed(calls[max(0, index - LOOK_BACK) : index]):
-            if not _may_repeat(first, second, starts):
+            if not _may_repeat(first, second, tools):
                 continue
             same = _same_prompt(first, second, run_of)
             if same is None:
@@ -104,18 +108,21 @@ def _same_prompt(first: Node, second: Node, run_of: dict[Node, Run]) -> str | No
     return "tokens" if one is not None and one == two and same_run and same_model else None
 
 
-def _may_repeat(first: Node, second: Node, tool_starts: Sequence[int]) -> bool:
-    """The second follows soon, with no tool between; it was not streamed, as far as one knows,
-    and the first was; and the first did not ask for a tool.
+def _may_repeat(first: Node, second: Node, tools: Sequence[Node]) -> bool:
+    """The second follows soon, with no tool between; the first was streamed, as far as one knows,
+    and did not ask for a tool.
     """
-    if first.facts.streamed is False or second.facts.streamed is True:
+    if not -TOUCH_NS <= second.start - first.end <= AGAIN_WITHIN_NS:
         return False
-    follows = -TOUCH_NS <= second.start - first.end <= AGAIN_WITHIN_NS
-    if not follows or bisect_left(tool_starts, first.start) != bisect_right(
-        tool_starts, second.start
-    ):
+    if first.facts.streamed is False or _tool_between(tools, first.start, second.start):
         return False
     return first.step is not None and first.step.asks_for_tools() is not True
+
+
+def _tool_between(tools: Sequence[Node], first: int, last: int) -> bool:
+    """Some tool, of those in order of start, started between these moments."""
+    after = bisect_left(tools, first, key=_start)
+    return after < len(tools) and tools[after].start <= last
 
 
 def _is_untraced(case: Case, start: int, end: int) -> bool:
@@ -133,19 +140,15 @@ def _is_sampling(calls: Sequence[Node], index: int, run_of: dict[Node, Run]) -> 
     return len(same) >= SAMPLING
 
 
-@detector("malformed_tool_arguments", step=2)
+@detector("malformed_tool_arguments", step=2, needs=(Trait.SEVERAL_CALLS,))
 def malformed_tool_arguments(case: Case) -> Iterator[Finding | Unknown]:
     """The model was asked again since the arguments it had written for a tool were no JSON. Unknown
     where its tools failed at once and nobody recorded what they were called with.
     """
     calls = case.report.good_calls
-    next_in_run = {
-        a: b for run in case.report.runs for a, b in zip(run.calls, run.calls[1:], strict=False)
-    }
-    starts = [call.start for call in calls]
+    next_in_run = {a: b for run in case.report.runs for a, b in itertools.pairwise(run.calls)}
     for index, first in enumerate(calls):
-        after = max(index + 1, bisect_left(starts, first.end))
-        second = next_in_run.get(first) or (calls[after] if after < len(calls) else None)
+        second = next_in_run.get(first) or _next_after(calls, index)
         between = _tools_between(case, first, second) if second is not None else []
         if first.step is None or second is None or not all(map(_came_to_nothing, between)):
             continue
@@ -168,6 +171,12 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding | Unknown]:
             yield Unknown("arguments_not_recorded")
 
 
+def _next_after(calls: Sequence[Node], index: int) -> Node | None:
+    """The first call to begin after one of them, at this position, has ended."""
+    after = bisect_left(calls, calls[index].end, index + 1, key=_start)
+    return calls[after] if after < len(calls) else None
+
+
 def _may_be_refused(case: Case, tool: Node) -> bool:
     """It failed as soon as arguments are checked, and says neither why nor what they were."""
     is_soon = tool.duration <= REFUSED_WITHIN_NS
@@ -188,18 +197,19 @@ def _came_to_nothing(tool: Node) -> bool:
 # --- again --------------------------------------------------------------------------------------
 
 
-@detector("model_retry", step=2)
+@detector("model_retry", step=2, needs=(Trait.CALLS,))
 def model_retry(case: Case) -> Iterator[Finding]:
     """Attempts that failed (429, 5xx, timeouts) and the waits before the next one."""
     for turn in case.report.turns:
-        failed_calls: list[Node] = []
-        for call, following in zip(turn.calls, turn.calls[1:], strict=False):
-            if following.attempt > call.attempt:
-                failed_calls.append(call)
+        if not turn.calls[1:]:
+            continue
+        pairs = itertools.pairwise(turn.calls)
+        failed_calls = [call for call, following in pairs if following.attempt > call.attempt]
         if failed_calls:
             yield _visible_retry(case, failed_calls, turn.calls)
     for call in case.report.good_calls:
-        yield from _hidden_retry(case, call)
+        if call.children or call.facts.attempts is not None:
+            yield from _hidden_retry(case, call)
 
 
 def _visible_retry(case: Case, failed_calls: list[Node], calls: Sequence[Node]) -> Finding:
@@ -258,10 +268,8 @@ def queueing(case: Case) -> Iterator[Finding | Unknown]:
     client (T-4). Unknown where a first token is too late and nobody reports the queue.
     """
     limit = case.limit("ttft")
-    for call in case.report.good_calls:
-        queue, ttft = call.facts.queue_ns, known_ttft_ns(call)
-        if ttft is None:
-            continue
+    for ttft, call in case.ttfts:
+        queue = call.facts.queue_ns
         if queue is None:
             if limit is not None and ttft > limit:
                 yield Unknown("queue_not_reported")
@@ -275,7 +283,8 @@ def queueing(case: Case) -> Iterator[Finding | Unknown]:
                 queue_ns=queue,
                 ttft_ns=ttft,
             )
-    yield from _queued_at_client(case)
+    if case.report.parts[SegmentKind.PREFILL]["queue"] is not None:  # some step tells
+        yield from _queued_at_client(case)
 
 
 def _queued_at_client(case: Case) -> Iterator[Finding]:
@@ -298,13 +307,12 @@ def _queued_at_client(case: Case) -> Iterator[Finding]:
             )
 
 
-@detector("slow_first_token", step=2)
+@detector("slow_first_token", step=2, needs=(Trait.CALLS,))
 def slow_first_token(case: Case) -> Iterator[Finding | Unknown]:
     """TTFT over budget though the prompt is not long for this app."""
     limit, calls, profile = case.limit("ttft"), case.report.good_calls, case.report.profile
-    known = [(ttft, call) for call in calls if (ttft := known_ttft_ns(call)) is not None]
     usual = profile.median_input_tokens if profile is not None else None
-    for ttft, call in known:
+    for ttft, call in case.ttfts if limit is not None else ():
         tokens = call.facts.tokens.uncached_input
         if limit is None or ttft <= limit:
             continue
@@ -322,11 +330,11 @@ def slow_first_token(case: Case) -> Iterator[Finding | Unknown]:
                 uncached_tokens=tokens,
                 usual_tokens=usual,
             )
-    if calls and len(known) < KNOWN_SHARE * len(calls):
+    if calls and len(case.ttfts) < KNOWN_SHARE * len(calls):
         yield Unknown("ttft_unknown")
 
 
-@detector("slow_decode", step=2)
+@detector("slow_decode", step=2, needs=(Trait.TPOT_LIMIT,))
 def slow_decode(case: Case) -> Iterator[Finding | Unknown]:
     """Slow text: time per output token over budget. Unknown where a call's is."""
     limit = case.limit("tpot")
@@ -349,13 +357,13 @@ def slow_decode(case: Case) -> Iterator[Finding | Unknown]:
             )
 
 
-@detector("decode_stutter", step=2)
+@detector("decode_stutter", step=2, needs=(Trait.CALLS,))
 def decode_stutter(case: Case) -> Iterator[Finding | Unknown]:
     """Halting text: some gaps between chunks are far longer than the usual one. Unknown where the
     sender dropped some of the chunks' events.
     """
     for call in case.report.good_calls:
-        gaps = chunk_gaps(call)
+        gaps = chunk_gaps(call) if call.span.events else []
         if call.span.dropped_events and gaps:
             yield Unknown("chunks_dropped")
             continue
@@ -386,7 +394,7 @@ def chunk_gaps(call: Node) -> list[int]:
     return [later - earlier for earlier, later in itertools.pairwise(times)]
 
 
-@detector("oversized_model", step=2)
+@detector("oversized_model", step=2, needs=(Trait.PROFILE,))
 def oversized_model(case: Case) -> Iterator[Finding | Unknown]:
     """A simple request on a large model, when a smaller one of the app answers such requests
     faster.
@@ -399,7 +407,7 @@ def oversized_model(case: Case) -> Iterator[Finding | Unknown]:
         return
     name, own_ns, other_ns = faster
     tokens = calls[0].facts.tokens
-    if own_ns - other_ns < FASTER_SHARE * own_ns or active_ns(report) <= other_ns:
+    if own_ns - other_ns < FASTER_SHARE * own_ns or case.active_ns <= other_ns:
         return
     if tokens.input is None or tokens.output is None:
         yield Unknown("tokens_unknown")
@@ -409,7 +417,7 @@ def oversized_model(case: Case) -> Iterator[Finding | Unknown]:
             "oversized_model",
             [calls[0]],
             turn=report.turns[0],
-            saving_ns=min(own_ns, active_ns(report)) - other_ns,
+            saving_ns=min(own_ns, case.active_ns) - other_ns,
             model=calls[0].facts.model,
             other=name,
             median_ns=own_ns,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tracebudget.core.content import ARGUMENTS, TIMEOUT, ToolRequest
-from tracebudget.core.finding import Case, Finding, Unknown, detector, performance
+from tracebudget.core.finding import Case, Finding, Trait, Unknown, detector, performance
 from tracebudget.core.replay import Change, saving_ns
 from tracebudget.core.report import Turn
 from tracebudget.core.tree import Node
@@ -85,7 +85,7 @@ def serial_tools(case: Case) -> Iterator[Finding | Unknown]:
     if any(note.code == "tools_not_traced" for note in case.report.notes):
         yield Unknown("tools_not_traced")
     for turn in case.report.turns:
-        wave = _wave(turn, case)
+        wave = _wave(turn, case) if turn.tools[1:] else []
         if not wave[1:] or not _one_after_another(wave):
             continue
         change = Change(together=(tuple(wave),), max_parallel=case.declared.max_parallel)
@@ -109,7 +109,7 @@ def _wave(turn: Turn, case: Case) -> list[Node]:
     marked dependent.
     """
     answers = [call for call in turn.calls if call.step is not None and not call.step.is_error]
-    if not turn.tools[1:] or len(answers) != 1 or answers[0].step is None:
+    if len(answers) != 1 or answers[0].step is None:
         return []
     asked = {request.call_id for request in answers[0].step.tool_requests if request.call_id}
     wave: list[Node] = []
@@ -135,7 +135,7 @@ def _one_after_another(wave: Sequence[Node]) -> bool:
     return all(a.end <= b.start + TOUCH_NS for a, b in itertools.pairwise(wave))
 
 
-@detector("repeated_tool_call", step=3)
+@detector("repeated_tool_call", step=3, needs=(Trait.SEVERAL_TOOLS,))
 def repeated_tool_call(case: Case) -> Iterator[Finding | Unknown]:
     """The same tool with the same arguments again, soon after it succeeded: its result was not
     kept.
@@ -194,7 +194,7 @@ def _repeats(tools: Sequence[Node], ttl_ns: int) -> list[Node]:
     return repeats
 
 
-@detector("tool_timeout", step=3)
+@detector("tool_timeout", step=3, needs=(Trait.FAILURES,))
 def tool_timeout(case: Case) -> Iterator[Finding | Unknown]:
     """A tool ran into its limit: the error says so, or the failed call lasted exactly as long as
     declared. Unknown where it failed without a word, and no limit is declared.
@@ -239,7 +239,7 @@ def _hit_limit(tool: Node, limit_ns: int | None) -> bool:
     )
 
 
-@detector("tool_retry", step=3)
+@detector("tool_retry", step=3, needs=(Trait.FAILURES, Trait.SEVERAL_TOOLS))
 def tool_retry(case: Case) -> Iterator[Finding]:
     """A tool failed and was called again with equal, or unknown, arguments. What timed out is
     reported as that.
