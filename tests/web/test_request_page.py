@@ -252,7 +252,7 @@ def test_step_says_where_each_fact_was_read(page: Client, project: models.Projec
     assert "Where this was read" in said
     assert "input tokens 1240 gen_ai.usage.input_tokens attribute" in said
     assert "first token 0.058 s gen_ai.response.time_to_first_chunk attribute" in said
-    assert "time per output token (end − first token) / (output tokens − 1)" in said
+    assert "time per output token derived (end − first token) / (output tokens − 1)" in said
 
 
 def test_value_that_is_not_kept_is_shown_as_its_length_never_as_its_digest(

@@ -56,7 +56,11 @@ def _text(told: Told, telling: Telling) -> str:
         return _("%(time)s after the span's start") % {
             "time": duration(told.value - telling.span.start_ns)
         }
-    text = str(told.value).lower() if isinstance(told.value, bool) else str(told.value)
+    value = told.value
+    if isinstance(value, list):
+        text = ", ".join(map(str, value))
+    else:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
     return f"{text[:MAX_SHOWN]} {told.unit}".rstrip()
 
 
