@@ -946,6 +946,13 @@ def test_agnos_first_openinference_spans_tell_a_tools_arguments_as_parameters() 
     assert "repeated_tool_call" in {f["code"] for f in same["findings"]}
 
 
+def test_claude_code_names_a_failures_class() -> None:
+    failed = {"success": False, "error_class": "ShellError", "error": "cat: no such file"}
+    run = plain(10, 90, name="claude_code.tool.execution", attributes=failed)
+    document = analyzed(agent(0, 100, plain(0, 95, run, name="claude_code.tool", id="t")))
+    assert step(document, "t")["error_type"] == "ShellError"
+
+
 def test_qwen_code_tells_how_a_tool_failed() -> None:
     attributes = {"gen_ai.tool.name": "t", "tool.failure_kind": "timeout"}
     document = analyzed(
