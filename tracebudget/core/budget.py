@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tracebudget.core.record import plain_members, record
-from tracebudget.core.report import Report, Turn, subtree, union_ns
+from tracebudget.core.report import Report, Turn, union_ns
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.step import StepKind
-from tracebudget.core.tree import Node
+from tracebudget.core.tree import Node, subtree
 from tracebudget.core.ttft import KNOWN, MIN_TPOT_TOKENS, tpot_ns
 
 TOOL_CALL = "tool_call:"  # followed by the tool's name

@@ -18,7 +18,7 @@ from tracebudget.core.run import Answers, Run, find_runs, name_tools, settle_end
 from tracebudget.core.segment import CALMER, PARTS, TOOL_KINDS, Attribution, PathSlice, SegmentKind
 from tracebudget.core.step import ACTORS, StepKind
 from tracebudget.core.timing import settle_timing
-from tracebudget.core.tree import Node, Note, Tree
+from tracebudget.core.tree import Node, Note, Tree, subtree
 from tracebudget.core.turn import group_turns, turn_at
 
 SEGMENTS = tuple(SegmentKind)
@@ -221,16 +221,6 @@ def _run_indices(
             walk = critical_path(top, hulls, top.start, top.end)
             indices[run] = PathIndex(walk, attribution, subtree(top))
     return indices
-
-
-def subtree(top: Node) -> list[Node]:
-    """A node and all that is below it."""
-    nodes, stack = [], [top]
-    while stack:
-        node = stack.pop()
-        nodes.append(node)
-        stack.extend(node.children)
-    return nodes
 
 
 def _list_turns(runs: Sequence[Run], indices: dict[Run, PathIndex]) -> list[Turn]:

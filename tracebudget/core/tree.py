@@ -112,13 +112,12 @@ def build_tree(spans: Iterable[Span]) -> Tree:
     root, missing = _rooted(tops, orphans, notes)
     tree = Tree(
         root,
-        [],
+        subtree(root),
         notes,
         missing,
         bool(tops),
         not tops and not root.is_placeholder and bool(root.span.parent_id),
     )
-    _list_nodes(tree)
     _mend_times(tree)
     _mend_skew(tree)
     return tree
@@ -133,20 +132,21 @@ def relist(tree: Tree) -> None:
     for node in tree.nodes:
         if node.parent is not None:
             node.parent.children.append(node)
-    _list_nodes(tree)
+    for node in tree.nodes:
+        if node.children[1:]:
+            node.children.sort(key=Node.order)
+    tree.nodes = subtree(tree.root)
 
 
-def _list_nodes(tree: Tree) -> None:
-    """Children in order; all nodes with parents before children."""
-    tree.nodes = []
-    stack = [tree.root]
+def subtree(top: Node) -> list[Node]:
+    """A node and all that is below it, depth first, parents before children."""
+    nodes, stack = [], [top]
     while stack:
         node = stack.pop()
-        tree.nodes.append(node)
-        children = node.children
-        if children:
-            children.sort(key=Node.order)
-            stack += children[::-1]
+        nodes.append(node)
+        if node.children:
+            stack += node.children[::-1]
+    return nodes
 
 
 def ancestors(node: Node) -> Iterable[Node]:
@@ -195,20 +195,21 @@ def _once(notes: Sequence[Note]) -> list[Note]:
 def _link(nodes: list[Node], notes: list[Note]) -> tuple[list[Node], list[Node]]:
     """Hang every node below its parent. Returns the orphans and the nodes that name no parent."""
     _find_parents(nodes)
-    orphans, tops = [], []
+    orphans, tops, may_be_ring = list[Node](), list[Node](), False
     for node in nodes:
-        if node.parent is not None:
-            continue
-        if node.span.parent_id and node.span.parent_id != node.id:
+        parent = node.parent
+        if parent is not None:
+            parent.children.append(node)
+            # in a ring, not every parent can be the earlier one
+            may_be_ring = may_be_ring or parent.start >= node.start
+        elif node.span.parent_id and node.span.parent_id != node.id:
             orphans.append(node)
         else:
             tops.append(node)
             if node.span.parent_id:
                 notes.append(Note("parent_cycle", (node.id,)))
-    _cut_cycles(nodes, orphans, notes)
-    for node in nodes:
-        if node.parent is not None:
-            node.parent.children.append(node)
+    if may_be_ring:
+        _cut_cycles(nodes, orphans, notes)
     return orphans, tops
 
 
@@ -218,7 +219,8 @@ def _find_parents(nodes: list[Node]) -> None:
     if len(only) == len(nodes):  # no two spans share an id
         for node in nodes:
             parent = only.get(node.span.parent_id)
-            node.parent = parent if parent is not node else None
+            if parent is not node:
+                node.parent = parent
         return
     by_id: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
@@ -254,7 +256,7 @@ def _cut_cycles(nodes: list[Node], orphans: list[Node], notes: list[Note]) -> No
     settled: set[Node] = set()
     for node in nodes:
         if node.parent is None or node.parent.start < node.start:
-            continue  # in a ring, not every parent can be the earlier one
+            continue
         trail: list[Node] = []
         on_trail: set[Node] = set()
         at: Node | None = node
@@ -265,6 +267,8 @@ def _cut_cycles(nodes: list[Node], orphans: list[Node], notes: list[Note]) -> No
         if at is not None and at in on_trail:
             ring = trail[trail.index(at) :]
             first = min(ring, key=Node.order)
+            if first.parent is not None:
+                first.parent.children.remove(first)
             first.parent, first.detached = None, True
             orphans.append(first)
             notes.append(Note("parent_cycle", tuple(sorted(member.id for member in ring))))
@@ -295,6 +299,7 @@ def _rooted(tops: list[Node], orphans: list[Node], notes: list[Note]) -> tuple[N
     for node in orphans:
         if node.detached:
             _hang(node, root)
+    root.children.sort(key=Node.order)
     return root, missing
 
 
@@ -355,13 +360,14 @@ def _synthetic(nodes: Sequence[Node], span_id: str) -> Node:
 
 def _mend_times(tree: Tree) -> None:
     """Say what is wrong with the times, and mend what can be."""
-    if any(node.end < node.start or node.is_placeholder for node in tree.nodes):
+    early, has_odd_ends = list[str](), False
+    for node in tree.nodes:
+        if node.is_placeholder or node.end < node.start:
+            has_odd_ends = True
+        if node.start < YEAR_2000_NS and node.span.start_ns > 0 and not node.is_placeholder:
+            early.append(node.id)
+    if has_odd_ends:
         _mend_ends(tree)
-    early = [
-        node.id
-        for node in tree.nodes
-        if 0 < node.span.start_ns < YEAR_2000_NS and not node.is_placeholder
-    ]
     if early:
         tree.notes.append(Note("suspect_unit", tuple(sorted(early)), {"start_ns": tree.root.start}))
 
