@@ -73,7 +73,10 @@ class Analysis:
             "io_names": _io_names(report),
             "ttft_intervals": _ttft_intervals(report),
             "findings": [_finding(finding) for finding in self.findings],
-            "triage": [_triage_step(step) for step in self.triage],
+            "triage": [
+                {"step": row.step, "state": row.state, "codes": list(row.codes), "why": row.why}
+                for row in self.triage
+            ],
             "budgets": [_judgement(budget) for budget in self.budgets],
             "profile": report.profile.document() if report.profile is not None else None,
         }
@@ -237,15 +240,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "span_ids": list(finding.span_ids),
         "saving_ns": finding.saving_ns,
         "evidence": finding.evidence,
-    }
-
-
-def _triage_step(step: TriageStep) -> dict[str, Any]:
-    return {
-        "step": step.step,
-        "state": step.state,
-        "codes": list(step.codes),
-        "why": step.why,
     }
 
 

@@ -119,11 +119,9 @@ def first_visible_ns(call: Node) -> int | None:
 
 def call_tpot_ns(call: Node) -> int | None:
     """Time per output token of a call whose first token is measured or reported."""
-    facts = call.step.model if call.step is not None else None
-    known = known_ttft_ns(call) is not None and facts is not None
-    return (
-        tpot_ns(call.duration, call.ttft.split_ns, facts.tokens.output) if known and facts else None
-    )
+    if known_ttft_ns(call) is None:
+        return None
+    return tpot_ns(call.duration, call.ttft.split_ns, call.facts.tokens.output)
 
 
 def _worst_call(report: Report, value_of: Callable[[Node], int | None]) -> Measured:

@@ -266,24 +266,26 @@ def find(
     case = Case(report, tuple(budgets), declared)
     found: list[Finding] = []
     triage: list[TriageStep] = []
-    for step, rules in zip(STEPS, _plan(case.traits()), strict=True):
+    for step, rules in _plan(case.traits()):
         items = [item for rule in rules for item in rule(case)]
-        mine = [item for item in items if isinstance(item, Finding)]
-        triage.append(_triage_step(step, mine, items))
-        case.states[step] = triage[-1].state
-        found += _ordered(mine)
+        row = _triage_step(step, items) if items else CLEAR[step]
+        triage.append(row)
+        case.states[step] = row.state
+        if row.state is State.FOUND:
+            found += _ordered([item for item in items if isinstance(item, Finding)])
     quality = _quality(report.notes) if report.notes else ()
     return (*found, *quality), tuple(triage)
 
 
 STEPS = (1, 2, 3, 4, 5, 6)
+CLEAR = {step: TriageStep(step, State.CLEAR, (), None) for step in STEPS}
 
 
 @cache
-def _plan(traits: frozenset[Trait]) -> tuple[tuple[Detector, ...], ...]:
-    """For each step, the rules that may have something to say of a request with these traits."""
+def _plan(traits: frozenset[Trait]) -> tuple[tuple[int, tuple[Detector, ...]], ...]:
+    """For each step, the rules that are about a request with these traits."""
     rules = [rule for _, rule in sorted(DETECTORS.items()) if rule.needs <= traits]
-    return tuple(tuple(rule.detector for rule in rules if rule.step == step) for step in STEPS)
+    return tuple((step, tuple(r.detector for r in rules if r.step == step)) for step in STEPS)
 
 
 def _ordered(found: list[Finding]) -> list[Finding]:
@@ -296,17 +298,13 @@ def _ordered(found: list[Finding]) -> list[Finding]:
     )
 
 
-def _triage_step(
-    step: int, found: Sequence[Finding], items: Sequence[Finding | Unknown]
-) -> TriageStep:
-    """Found beats unknown, unknown beats clear."""
-    if found:
-        codes = tuple(dict.fromkeys(finding.code for finding in found))
+def _triage_step(step: int, items: Sequence[Finding | Unknown]) -> TriageStep:
+    """Of what the rules gave: found beats unknown."""
+    codes = tuple(dict.fromkeys(item.code for item in items if isinstance(item, Finding)))
+    if codes:
         return TriageStep(step, State.FOUND, codes, None)
-    for item in items:
-        if isinstance(item, Unknown):
-            return TriageStep(step, State.UNKNOWN, (), item.why)
-    return TriageStep(step, State.CLEAR, (), None)
+    whys = [item.why for item in items if isinstance(item, Unknown)]
+    return TriageStep(step, State.UNKNOWN, (), whys[0])
 
 
 MAX_SPAN_IDS = 100  # of one data-quality finding; `count` says how many there were

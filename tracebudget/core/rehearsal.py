@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 
 from tracebudget.core.critical_path import Hulls
+from tracebudget.core.record import lazy
 from tracebudget.core.span import KIND_CLIENT, KIND_PRODUCER
 from tracebudget.core.step import ACTORS
 from tracebudget.core.tree import Node, Tree
@@ -25,42 +26,47 @@ _start = itemgetter(0)
 
 
 class Rehearsal:
-    """A span's children as they were, as far as they count (`extents`).
+    """A span's children as they were, as far as they count (`extents`), in order of start; where
+    some run side by side.
 
-    `waits[i]`: how many of `by_end` had ended when child i began; `was[i]`: their latest end.
+    Of each child, by its position: `waits`, how many of `by_end` had ended when it began; `gaps`,
+    the ns between the latest of their ends and its start.
     """
 
     def __init__(self, node: Node, hulls: Hulls) -> None:
         self.node = node
         self.extents = extents(node, hulls)
-        self.children = sorted(self.extents, key=self.start)
+        self.children = sorted(self.extents, key=self._start)
         self.place = {child: index for index, child in enumerate(self.children)}
-        self.by_end = sorted(self.children, key=self.end)
+        self.by_end = sorted(self.children, key=self._end)
+        self.ends = [self.extents[child][1] - node.start for child in self.by_end]
         self.waits: list[int] = []
-        self.was: list[int] = []
-        ended, was = 0, node.start
+        self.gaps: list[int] = []
+        ended = 0
         for index, child in enumerate(self.children):
-            while self.has_ended(ended, self.start(child), index):
-                was = max(was, self.end(self.by_end[ended]))
+            start = self.extents[child][0]
+            while self._has_ended(ended, start, index):
                 ended += 1
             self.waits.append(ended)
-            self.was.append(was)
+            self.gaps.append(start - node.start - self.ended_at(ended))
 
-    def start(self, child: Node) -> int:
+    def _start(self, child: Node) -> int:
         return self.extents[child][0]
 
-    def end(self, child: Node) -> int:
+    def _end(self, child: Node) -> int:
         return self.extents[child][1]
+
+    def ended_at(self, count: int) -> int:
+        """When so many of `by_end` had ended, in ns from the span's start."""
+        return self.ends[count - 1] if count else 0
 
     def outside(self, child: Node) -> int:
         """How much of a child does not count, ns."""
         start, end = self.extents[child]
         return child.duration - (end - start)
 
-    def has_ended(self, position: int, moment: int, begun: int) -> bool:
+    def _has_ended(self, position: int, moment: int, begun: int) -> bool:
         """The child at this position of `by_end` ended by a moment at which `begun` had begun."""
-        if position == len(self.by_end):
-            return False
         child = self.by_end[position]
         late = self.extents[child][1] - moment
         if late > TOUCH_NS and (late > TOUCH_MOST_NS or late > self._touch(child, begun)):
@@ -69,10 +75,24 @@ class Rehearsal:
 
     def _touch(self, child: Node, begun: int) -> int:
         """By how much a child may reach into the next one to begin, and still come before it."""
-        if begun == len(self.children):
-            return TOUCH_NS
         shorter = min(child.duration, self.children[begun].duration)
         return max(TOUCH_NS, min(TOUCH_MOST_NS, int(TOUCH_SHARE * shorter)))
+
+
+def gaps_between(node: Node) -> dict[Node, int] | None:
+    """The ns before each child that counts, where they follow one another; None where some run side
+    by side, or reach out of the span.
+    """
+    gaps: dict[Node, int] = {}
+    at = node.start
+    for child in node.children:
+        if child.background:
+            continue
+        gaps[child] = child.start - at
+        if gaps[child] < 0 or child.start >= node.end or child.end <= node.start:
+            return None
+        at = child.end
+    return gaps if at <= node.end else None
 
 
 def extents(node: Node, hulls: Hulls) -> dict[Node, Extent]:
@@ -135,9 +155,14 @@ class Rehearsals:
     """The rehearsals of one request, made as they are asked for."""
 
     def __init__(self, tree: Tree, hulls: Hulls) -> None:
-        self.order = {node: index for index, node in enumerate(tree.nodes)}  # parents first
-        self.hulls = hulls
+        self.tree, self.hulls = tree, hulls
         self.made: dict[Node, Rehearsal] = {}
+        self.found: dict[Node, dict[Node, int] | None] = {}
+
+    @lazy
+    def order(self) -> dict[Node, int]:
+        """Parents before children."""
+        return {node: index for index, node in enumerate(self.tree.nodes)}
 
     def of(self, node: Node) -> Rehearsal:
         """The rehearsal of a span's children."""
@@ -146,14 +171,28 @@ class Rehearsals:
             rehearsal = self.made[node] = Rehearsal(node, self.hulls)
         return rehearsal
 
+    def gaps(self, node: Node) -> dict[Node, int] | None:
+        """`gaps_between` the children of a span: most need no rehearsal, which costs five times as
+        much.
+        """
+        if node not in self.found:
+            self.found[node] = gaps_between(node)
+        return self.found[node]
+
     def owner(self, node: Node, start: int, end: int) -> Node:
         """Whose time [start, end) of a span is in a replay: its own, or that of the span in which
         it does not count.
         """
         owner = node
         while node.parent is not None:
-            extent = self.of(node.parent).extents.get(node)
+            extent = self._extent(node, node.parent)
             if extent is None or end <= extent[0] or start >= extent[1]:
                 owner = node.parent
             node = node.parent
         return owner
+
+    def _extent(self, node: Node, parent: Node) -> Extent | None:
+        gaps = self.gaps(parent)
+        if gaps is None:
+            return self.of(parent).extents.get(node)
+        return (node.start, node.end) if node in gaps else None

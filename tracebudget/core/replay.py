@@ -16,15 +16,16 @@ Played without a change, every request comes out as it was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from tracebudget.core.rehearsal import Rehearsal
+from tracebudget.core.record import record
+from tracebudget.core.rehearsal import Rehearsal, Rehearsals
 from tracebudget.core.report import Report
 from tracebudget.core.segment import PathSlice, SegmentKind
 from tracebudget.core.tree import Node
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Change:
     """What would be different.
 
@@ -45,20 +46,24 @@ def replay(report: Report, change: Change) -> int:
 
     What the change cannot reach lasts as it did: the cost is that of the change's surroundings.
     """
-    groups = {node: group for group in change.together for node in group}
-    touched = {*change.shorter, *change.removed, *change.at_once, *groups}
-    lasts = dict.fromkeys(change.removed, 0)
+    replayed = _Replay(report.rehearsals, change)
+    touched = {*change.shorter, *change.removed, *change.at_once, *replayed.groups}
     below = _reach(touched)
-    for node in sorted(below, key=report.rehearsals.order.__getitem__, reverse=True):
+    for node in _children_first(below, report) if len(touched) > 1 else below:
         if node not in change.removed and not node.background:
-            rehearsal = report.rehearsals.of(node)
-            lasts[node] = _Play(rehearsal, change, groups, lasts).duration(below[node])
+            replayed.lasts[node] = replayed.duration(node, below[node])
     root = report.tree.root
-    return lasts.get(root, root.duration)
+    return replayed.lasts.get(root, root.duration)
+
+
+def _children_first(nodes: Iterable[Node], report: Report) -> list[Node]:
+    return sorted(nodes, key=report.rehearsals.order.__getitem__, reverse=True)
 
 
 def _reach(touched: Iterable[Node]) -> dict[Node, set[Node]]:
-    """Each span that may come out otherwise, with those of its children that may."""
+    """Each span that may come out otherwise, with those of its children that may; from each of
+    those touched upwards.
+    """
     below: dict[Node, set[Node]] = {}
     for start in touched:
         node = start
@@ -112,76 +117,95 @@ def _is_overhead(segment: SegmentKind, part: str | None) -> bool:
     return segment == SegmentKind.FRAMEWORK and part not in {"unattributed", "retry_wait"}
 
 
-class _Play:
-    """One span's children, played under a change. Times are ns from the span's new start, but for
-    `was`, the latest old end (Unix ns) of the children that have ended.
+class _Replay:
+    """A change, on its way from the spans that it touches up to the root. `lasts`: the durations
+    that may be others now.
     """
 
-    def __init__(
-        self,
-        rehearsal: Rehearsal,
-        change: Change,
-        groups: Mapping[Node, tuple[Node, ...]],
-        lasts: Mapping[Node, int],
-    ) -> None:
-        self.rehearsal, self.node = rehearsal, rehearsal.node
-        self.change, self.groups, self.lasts = change, groups, lasts
+    def __init__(self, rehearsals: Rehearsals, change: Change) -> None:
+        self.rehearsals, self.change = rehearsals, change
+        self.groups = {node: group for group in change.together for node in group}
+        self.lasts = dict.fromkeys(change.removed, 0)
+
+    def duration(self, node: Node, affected: set[Node]) -> int:
+        """The new duration of a span, of whose children these may come out otherwise."""
+        own = node.duration - self.change.shorter.get(node, 0)
+        if not affected:
+            return max(0, own)
+        gaps = self.rehearsals.gaps(node)
+        if gaps is not None and self.groups.keys().isdisjoint(affected):
+            return max(0, own - sum(self._saved(child, gaps) for child in affected))
+        siblings = _Siblings(self, self.rehearsals.of(node))
+        return max(0, own - node.duration + siblings.duration(affected))
+
+    def is_at_once(self, child: Node) -> bool:
+        return child in self.change.at_once or child in self.change.removed
+
+    def _saved(self, child: Node, gaps: Mapping[Node, int]) -> int:
+        """By how much less a child keeps those waiting that follow it."""
+        if child not in gaps:
+            return 0
+        gap = gaps[child] if self.is_at_once(child) else 0
+        return gap + child.duration - self.lasts.get(child, child.duration)
+
+
+class _Siblings:
+    """The children of one span of which some run side by side. Times are ns from the span's new
+    start.
+    """
+
+    def __init__(self, replayed: _Replay, rehearsal: Rehearsal) -> None:
+        self.replayed, self.rehearsal = replayed, rehearsal
         self.ends: dict[Node, int] = {}  # new ends of the children played so far
 
     def duration(self, affected: set[Node]) -> int:
         """The span's new duration. Children before the first affected one came out as they were;
         when all have ended that began before some later one, the rest only moves.
         """
-        children, node = self.rehearsal.children, self.node
-        places = [self.rehearsal.place[c] for c in affected if c in self.rehearsal.place]
-        first, last = (min(places), max(places)) if places else (len(children), -1)
-        self._begin_at(first)
-        for index in range(first, len(children)):
-            child = children[index]
-            self._advance(self.rehearsal.start(child), index)
-            start = self._start(child)
+        rehearsal, node = self.rehearsal, self.rehearsal.node
+        places = [rehearsal.place[child] for child in affected if child in rehearsal.place]
+        if not places:
+            return node.duration
+        last = max(places)
+        self._begin_at(min(places))
+        for index in range(min(places), len(rehearsal.children)):
+            child = rehearsal.children[index]
+            self._advance(rehearsal.waits[index])
+            start = self._start(child, rehearsal.gaps[index])
             if index > last and self.ended == index and start >= 0:
                 break
             self.ends[child] = max(0, start) + self._shown(child)
         else:
-            self._advance(node.end, len(children))
-        return max(0, self.now + node.end - self.was - self.change.shorter.get(node, 0))
+            self._advance(len(rehearsal.children))
+        return self.now + node.duration - rehearsal.ended_at(self.ended)
 
     def _begin_at(self, first: int) -> None:
-        rehearsal = self.rehearsal
-        is_any = first < len(rehearsal.children)
-        self.ended = rehearsal.waits[first] if is_any else 0
-        self.was = rehearsal.was[first] if is_any else self.node.start
-        self.now = self.was - self.node.start
+        self.ended = self.rehearsal.waits[first]
+        self.now = self.rehearsal.ended_at(self.ended)
 
-    def _advance(self, moment: int, begun: int) -> None:
-        """Take in the children that had ended by a moment at which `begun` had begun."""
-        rehearsal = self.rehearsal
-        while rehearsal.has_ended(self.ended, moment, begun):
-            sibling = rehearsal.by_end[self.ended]
-            end = rehearsal.end(sibling)
-            self.was = max(self.was, end)
-            self.now = max(self.now, self.ends.get(sibling, end - self.node.start))
+    def _advance(self, count: int) -> None:
+        """To where so many of the children have ended."""
+        while self.ended < count:
+            sibling, was = self.rehearsal.by_end[self.ended], self.rehearsal.ends[self.ended]
+            self.now = max(self.now, self.ends.get(sibling, was))
             self.ended += 1
 
-    def _start(self, child: Node) -> int:
-        change = self.change
-        group = [n for n in self.groups.get(child, ()) if n in self.rehearsal.place]
+    def _start(self, child: Node, gap: int) -> int:
+        groups = self.replayed.groups
+        group = [n for n in groups[child] if n in self.rehearsal.place] if child in groups else []
         if group and child is not group[0]:
             return self._start_in_group(child, group)
-        if child in change.removed or child in change.at_once:
-            return self.now
-        return self.now + self.rehearsal.start(child) - self.was
+        return self.now if self.replayed.is_at_once(child) else self.now + gap
 
     def _shown(self, child: Node) -> int:
         """How long a child lasts now, as far as it counts."""
-        lasts = self.lasts.get(child, child.duration)
+        lasts = self.replayed.lasts.get(child, child.duration)
         return max(0, lasts - self.rehearsal.outside(child))
 
     def _start_in_group(self, child: Node, group: Sequence[Node]) -> int:
         """With the first of the group, or when one of the lanes falls free."""
         earlier = sorted(self.ends[other] for other in group[: group.index(child)])
-        lanes = self.change.max_parallel
+        lanes = self.replayed.change.max_parallel
         if lanes is not None and len(earlier) >= lanes:
             return earlier[len(earlier) - lanes]
         return self.ends[group[0]] - self._shown(group[0])
