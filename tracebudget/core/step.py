@@ -54,7 +54,6 @@ MODEL_KINDS = frozenset({StepKind.MODEL_CALL, StepKind.SERVER_CALL})
 TOOLS = frozenset({StepKind.TOOL_CALL, StepKind.TOOL_SERVER})
 CALLS = MODEL_KINDS | TOOLS
 ACTORS = frozenset({StepKind.AGENT, StepKind.WORKFLOW})  # call models and tools
-WITH_CONTENT = frozenset({StepKind.MODEL_CALL, StepKind.TOOL_CALL})
 KIND_OF_ROLE: dict[str | None, StepKind] = {kind.value: kind for kind in StepKind}
 
 AROUND_TOOL_NAMES = ("execute_tool ", ".tool")  # prefix and suffix of spans' names
@@ -192,24 +191,39 @@ def read_step(
     facts = SpanFacts(span, dialect, present)
     if children:
         facts.learn(children)
-    values, is_tool = facts.values, kind is StepKind.TOOL_CALL
-    content = Content(facts, kind) if kind in WITH_CONTENT else None
-    status = _status(values["http_status"]) if "http_status" in values else None
-    failed = _is_error(facts, kind, status)
-    if not failed and is_tool and content is not None:
-        failed = content.result is not None and content.result[1]
+    status = _status(facts.values["http_status"]) if "http_status" in facts.values else None
+    failed = span.status == STATUS_ERROR or (status is not None and status >= HTTP_ERROR)
+    if kind is StepKind.TOOL_CALL:
+        return _tool_call(facts, status, failed)
+    failed = failed or (kind in CALLS and _tells_failure(facts))
     return Step(
         kind,
         step_name(facts, kind),
         dialect.id,
-        is_named=not is_tool or _is_named(facts),
         is_error=failed,
         error_type=_error_type(facts, status) if failed else None,
         http_status=status,
-        call_id=facts.text("tool_call_id") if is_tool else None,
-        content=content,
+        content=Content(facts, kind) if kind is StepKind.MODEL_CALL else None,
         model=read_model(facts, ancestors) if kind in MODEL_KINDS else None,
-        arguments_refused=is_tool and "tool_args_invalid" in values,
+    )
+
+
+def _tool_call(facts: SpanFacts, status: int | None, failed: bool) -> Step:
+    """A tool's step. Its result may report the failure, too."""
+    content = Content(facts, StepKind.TOOL_CALL)
+    if not failed:
+        failed = _tells_failure(facts) or (content.result is not None and content.result[1])
+    return Step(
+        StepKind.TOOL_CALL,
+        step_name(facts, StepKind.TOOL_CALL),
+        facts.dialect.id,
+        is_named=_is_named(facts),
+        is_error=failed,
+        error_type=_error_type(facts, status) if failed else None,
+        http_status=status,
+        call_id=facts.text("tool_call_id"),
+        content=content,
+        arguments_refused="tool_args_invalid" in facts.values,
     )
 
 
@@ -362,11 +376,7 @@ def _status(value: Any) -> int | None:
     return int(value) if HTTP_STATUS.fullmatch(str(value)) else None
 
 
-def _is_error(facts: SpanFacts, kind: StepKind, status: int | None) -> bool:
-    if facts.span.status == STATUS_ERROR or (status or 0) >= HTTP_ERROR:
-        return True
-    if kind not in CALLS:
-        return False
+def _tells_failure(facts: SpanFacts) -> bool:
     values = facts.values
     if not FAILED.isdisjoint(values) and any(values.get(name) for name in FAILED):
         return True

@@ -18,9 +18,7 @@ TOTAL: Final = "total_tokens"
 CACHE_READ: Final = "cache_read_tokens"
 CACHE_WRITE: Final = "cache_write_tokens"
 REASONING: Final = "reasoning_tokens"
-NO_COUNTS: dict[str, int | None] = dict.fromkeys(
-    (INPUT, OUTPUT, TOTAL, CACHE_READ, CACHE_WRITE, REASONING)
-)
+COUNTS = (INPUT, OUTPUT, TOTAL, CACHE_READ, CACHE_WRITE, REASONING)
 ABSURD = 100_000_000  # tokens in one call: a hundred times the longest context window on offer
 
 
@@ -40,25 +38,36 @@ class Tokens:
 
 def read_tokens(facts: SpanFacts) -> Tokens:
     """The counts of one call in the product's meaning."""
-    values, counts = facts.values, NO_COUNTS.copy()
+    counts = list(map(facts.values.get, COUNTS))
     refused: tuple[str, ...] = ()
-    for fact in NO_COUNTS:
-        if fact in values:
-            told = values[fact]
-            if type(told) is not int or not 0 <= told <= ABSURD:
-                told = count(told)
-                if told is None:
-                    refused += (facts.source(fact).where,)
-            counts[fact] = told
-    if facts.dialect.zero_cache_is_unknown and not counts[CACHE_READ]:
-        counts[CACHE_READ] = None
-    return Tokens(
-        input=_input(counts, facts),
-        cached_input=counts[CACHE_READ],
-        output=_output(counts) if counts[REASONING] else counts[OUTPUT],
-        reasoning=counts[REASONING],
-        refused=refused,
-    )
+    for place, told in enumerate(counts):
+        if told is not None and (type(told) is not int or not 0 <= told <= ABSURD):
+            counts[place] = count(told)
+            if counts[place] is None:
+                refused += (facts.source(COUNTS[place]).where,)
+    prompt, output, total, read, written, reasoning = counts
+    if not read and facts.dialect.zero_cache_is_unknown:
+        read = None
+    whole = prompt
+    if prompt is not None and (read or written):
+        cached = (read or 0) + (written or 0)
+        is_shown = (read or 0) > prompt or total == prompt + (output or 0) + cached
+        if _cache_is_outside(facts, is_shown):
+            whole = prompt + cached
+    if output is not None and (reasoning or 0) > output:  # it should be a part of it
+        left_out = total == (prompt or 0) + output + reasoning
+        output += reasoning if left_out else 0
+    return Tokens(whole, read, output, reasoning, refused)
+
+
+def _cache_is_outside(facts: SpanFacts, is_shown: bool) -> bool:
+    """The input count leaves out what the cache served: its key says so, else the dialect does, or
+    the numbers show it.
+    """
+    says = facts.source(INPUT).includes_cache
+    if says is not None:
+        return not says
+    return is_shown or facts.dialect.input_includes_cache == "no"
 
 
 def count(value: Any) -> int | None:
@@ -71,32 +80,3 @@ def count(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= ABSURD:
         return None
     return int(value) if value == int(value) else None
-
-
-def _input(counts: dict[str, int | None], facts: SpanFacts) -> int | None:
-    """The whole prompt: with what the cache served, where the count leaves that out."""
-    told, cached = counts[INPUT], (counts[CACHE_READ] or 0) + (counts[CACHE_WRITE] or 0)
-    if told is None or not cached:
-        return told
-    return told + cached if _cache_is_outside(counts, facts) else told
-
-
-def _cache_is_outside(counts: dict[str, int | None], facts: SpanFacts) -> bool:
-    """The key of the input count says so, the dialect does, or the numbers."""
-    says = facts.source(INPUT).includes_cache
-    if says is not None:
-        return not says
-    if facts.dialect.input_includes_cache == "no":
-        return True
-    told, read = counts[INPUT] or 0, counts[CACHE_READ] or 0
-    cached = read + (counts[CACHE_WRITE] or 0)
-    return read > told or counts[TOTAL] == told + (counts[OUTPUT] or 0) + cached
-
-
-def _output(counts: dict[str, int | None]) -> int | None:
-    """Reasoning tokens are a part of output; where they were left out, the total shows it."""
-    output, reasoning = counts[OUTPUT], counts[REASONING]
-    if output is None or reasoning is None or reasoning <= output:
-        return output
-    left_out = counts[TOTAL] == (counts[INPUT] or 0) + output + reasoning
-    return output + reasoning if left_out else output

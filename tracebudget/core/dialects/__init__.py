@@ -16,7 +16,7 @@ from tracebudget.core.dialects import common
 from tracebudget.core.dialects.facts import LIFTED, Places, Present
 from tracebudget.core.dialects.matcher import spelling
 from tracebudget.core.dialects.table import Candidate, Dialect, load_tables
-from tracebudget.core.span import Span
+from tracebudget.core.span import Attributes, Span
 
 DIALECTS: tuple[Dialect, ...] = tuple(load_tables())
 
@@ -153,6 +153,7 @@ class Recogniser:
         )
         self.keys: dict[tuple[str, ...], Keys] = {}
         self.readings: dict[tuple[object, ...], Reading] = {}
+        self.sender: tuple[Attributes | None, tuple[str, ...]] = (None, ())  # the last one
 
     def read(self, span: Span) -> Reading:
         attributes = span.attributes
@@ -160,7 +161,10 @@ class Recogniser:
         keys = self.keys.get(names) or self._learn(names)
         events = self.events.intersection(e.name for e in span.events) if span.events else None
         values = tuple(map(spelling, map(attributes.get, keys.values)))
-        senders = tuple(map(str, map(span.resource.get, self.resource_keys)))
+        resource, senders = self.sender
+        if resource is not span.resource:  # spans of one export share theirs
+            senders = tuple(map(str, map(span.resource.get, self.resource_keys)))
+            self.sender = (span.resource, senders)
         shape = (keys, span.scope, span.name, span.kind, events, values, senders)
         return self.readings.get(shape) or self._learn_shape(shape, span, keys, events)
 

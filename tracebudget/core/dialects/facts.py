@@ -179,7 +179,10 @@ def _attribute(span: Span, candidate: Candidate) -> Any:
 
 
 def _json(span: Span, candidate: Candidate) -> Any:
-    return follow(parsed(span.attributes.get(candidate.key)), candidate.path)
+    value = span.attributes.get(candidate.key)
+    if type(value) is str and candidate.leaf not in value and "\\u" not in value:
+        return None  # what does not name it does not hold it
+    return follow(parsed(value), candidate.path)
 
 
 def _literal(span: Span, candidate: Candidate) -> Any:

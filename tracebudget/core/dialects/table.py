@@ -72,6 +72,8 @@ class Candidate:
     # Of an indexed place in spans of one shape: for each message the names and keys of its parts.
     messages: tuple[tuple[tuple[str, str], ...], ...] = ()
 
+    leaf: str = ""  # the last name on the path
+
     @property
     def needed_event(self) -> str:
         """The event without which there is nothing at this place; "" where no single one is."""
@@ -202,10 +204,12 @@ def read_candidate(row: Mapping[str, Any]) -> Candidate:
     source = row.get("from", "attr")
     if source not in SOURCES:
         raise KeyError(f"no such source of a fact: {source!r}; there are {sorted(SOURCES)}")
+    path = parse_path(row.get("path", ""))
     return Candidate(
         source=source,
         key=row.get("key_prefix") or row.get("key", ""),
-        path=parse_path(row.get("path", "")),
+        path=path,
+        leaf=next((name for name in reversed(path) if isinstance(name, str)), ""),
         event=row.get("event", ""),
         is_prefix="key_prefix" in row,
         pick_latest=row.get("pick") == "latest",
