@@ -148,10 +148,15 @@ class Case:
         ]
 
     @lazy
+    def run_of(self) -> dict[Node, Run]:
+        """The run of each call that has one: those in the background have none."""
+        return {call: run for run in self.report.runs for call in run.calls}
+
+    @lazy
     def rounds(self) -> list[Rounds]:
         """The runs of several turns, with the call that opened each."""
         return [
-            Rounds(run, turns, [_opener(turn) for turn in turns])
+            Rounds(run, turns, list(map(_opener, turns)))
             for run, turns in self.report.turns_of.items()
             if turns[1:]
         ]
@@ -176,17 +181,14 @@ class Case:
         return next((fit.b_ns for fit in fits if fit is not None and fit.b_ns > 0), None)
 
 
-@record
 class Rounds:
-    """A run's turns, and the call that opened each: None where none of its calls succeeded."""
+    """A run's turns, and the call that opened each: None where none of its calls succeeded.
+    `calls` are those that there are.
+    """
 
-    run: Run
-    turns: list[Turn]
-    openers: list[Node | None]
-
-    def calls(self) -> list[Node]:
-        """The openers that there are."""
-        return [call for call in self.openers if call is not None]
+    def __init__(self, run: Run, turns: list[Turn], openers: list[Node | None]) -> None:
+        self.run, self.turns, self.openers = run, turns, openers
+        self.calls = [call for call in openers if call is not None]
 
 
 def _opener(turn: Turn) -> Node | None:
@@ -267,12 +269,18 @@ def find(
     found: list[Finding] = []
     triage: list[TriageStep] = []
     for step, rules in _plan(case.traits()):
-        items = [item for rule in rules for item in rule(case)]
-        row = _triage_step(step, items) if items else CLEAR[step]
+        mine: list[Finding] = []
+        whys: list[str] = []
+        for rule in rules:
+            for item in rule(case):
+                if isinstance(item, Finding):
+                    mine.append(item)
+                else:
+                    whys.append(item.why)
+        row = _triage_step(step, mine, whys) if mine or whys else CLEAR[step]
         triage.append(row)
         case.states[step] = row.state
-        if row.state is State.FOUND:
-            found += _ordered([item for item in items if isinstance(item, Finding)])
+        found += _ordered(mine) if mine[1:] else mine
     quality = _quality(report.notes) if report.notes else ()
     return (*found, *quality), tuple(triage)
 
@@ -290,20 +298,17 @@ def _plan(traits: frozenset[Trait]) -> tuple[tuple[int, tuple[Detector, ...]], .
 
 def _ordered(found: list[Finding]) -> list[Finding]:
     """The largest saving first."""
-    if not found[1:]:
-        return found
     return sorted(
         found,
         key=lambda f: (-(f.saving_ns or 0), f.code, -1 if f.turn is None else f.turn, f.span_ids),
     )
 
 
-def _triage_step(step: int, items: Sequence[Finding | Unknown]) -> TriageStep:
-    """Of what the rules gave: found beats unknown."""
-    codes = tuple(dict.fromkeys(item.code for item in items if isinstance(item, Finding)))
-    if codes:
+def _triage_step(step: int, found: Sequence[Finding], whys: Sequence[str]) -> TriageStep:
+    """Found beats unknown."""
+    if found:
+        codes = tuple(dict.fromkeys([finding.code for finding in found]))
         return TriageStep(step, State.FOUND, codes, None)
-    whys = [item.why for item in items if isinstance(item, Unknown)]
     return TriageStep(step, State.UNKNOWN, (), whys[0])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
 from tracebudget.core.record import record
@@ -65,8 +66,9 @@ class _Round:
 def marks_of(run: Run, answers: Answers) -> Iterator[Mark]:
     """The marks `retry_wait` and `unattributed` of a run, in order and apart."""
     work_end = run.top.start
+    impossible = {call for call in run.calls if _is_impossible(call)}
     for turn in _rounds(run):
-        marks = _before_calls(turn, work_end)
+        marks = list(_before_calls(turn, impossible, work_end)) if impossible else []
         if turn.calls[1:]:
             marks += _retry_waits(turn.calls)
         end = max(turn.calls_end, turn.tools_end)
@@ -91,15 +93,13 @@ def _rounds(run: Run) -> list[_Round]:
     return rounds
 
 
-def _before_calls(turn: _Round, work_end: int) -> list[Mark]:
+def _before_calls(turn: _Round, impossible: AbstractSet[Node], work_end: int) -> Iterator[Mark]:
     """A span too short for its tokens holds only the end of its call: the rest lies before it."""
-    marks = []
     for call in turn.calls:
-        if _is_impossible(call):
+        if call in impossible:
             work = (*turn.calls, *turn.tools)
             ends = (node.end for node in work if node is not call and node.end <= call.start)
-            marks.append(Mark(max([work_end, *ends]), call.start, "unattributed"))
-    return marks
+            yield Mark(max([work_end, *ends]), call.start, "unattributed")
 
 
 def _is_impossible(call: Node) -> bool:

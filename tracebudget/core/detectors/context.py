@@ -29,11 +29,11 @@ JUMP_TOKENS, JUMP_SHARE = 1_000, 0.5  # one result that makes the next prompt th
 def context_growth(case: Case) -> Iterator[Finding | Unknown]:
     """First turn fast, later turns slower: the context grows, the KV cache is not reused (T-1)."""
     for rounds in case.rounds:
-        opened = rounds.calls()
-        calls = [call for call in opened if call.facts.tokens.input is not None]
+        if len(rounds.calls) < MIN_TURNS:
+            continue
+        calls = [call for call in rounds.calls if call.facts.tokens.input is not None]
         if len(calls) < MIN_TURNS:
-            if len(opened) >= MIN_TURNS:
-                yield Unknown("tokens_unknown")
+            yield Unknown("tokens_unknown")
             continue
         before, after = calls[0].facts.tokens, calls[-1].facts.tokens
         if (after.input or 0) < GROWTH * (before.input or 0):
@@ -92,7 +92,7 @@ def prefix_cache_unused(case: Case) -> Iterator[Finding | Unknown]:
     unknown = False
     for rounds in case.rounds:
         missed: list[tuple[Node, int, int]] = []
-        for earlier, call in itertools.pairwise(rounds.calls()):
+        for earlier, call in itertools.pairwise(rounds.calls):
             cached = call.facts.tokens.cached_input
             is_told = cached or (cached is None and unknown)
             repeated = 0 if is_told else repeated_tokens(earlier, call)

@@ -5,7 +5,7 @@ halting to go on.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from statistics import fmean, median
@@ -22,7 +22,7 @@ from tracebudget.core.finding import Case, Finding, Trait, Unknown, detector, pe
 from tracebudget.core.gap import WORTH_NS
 from tracebudget.core.profile import is_short
 from tracebudget.core.replay import Change, saving_ns
-from tracebudget.core.run import Run, started_between
+from tracebudget.core.run import started_between
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.step import StepKind
 from tracebudget.core.timing import attempt_failed, http_attempts
@@ -61,21 +61,23 @@ _start = attrgetter("start")
 def double_generation(case: Case) -> Iterator[Finding | Unknown]:
     """Streaming looked good, the final answer came late: it was generated twice (T-3)."""
     calls, tools = case.report.good_calls, case.report.tools
-    run_of = {call: run for run in case.report.runs for call in run.calls}
     for index, second in enumerate(calls):
         if second.facts.streamed is True:
             continue
+        tool = _last_begun(tools, second.start)
         for first in reversed(calls[max(0, index - LOOK_BACK) : index]):
-            if not _may_repeat(first, second, tools):
+            if tool is not None and tool.start >= first.start:
+                break
+            if not _may_repeat(first, second):
                 continue
-            same = _same_prompt(first, second, run_of)
+            same = _same_prompt(case, first, second)
             if same is None:
                 continue
             proven = first.facts.streamed is True and second.facts.streamed is False
             if _is_untraced(case, first.end, second.start):
                 yield Unknown("untraced_between")
                 break
-            if not proven and _is_sampling(calls, index, run_of):
+            if not proven and _is_sampling(case, index):
                 yield Unknown("streaming_not_proven")
                 break
             change = Change(removed=frozenset({second}))
@@ -93,7 +95,7 @@ def double_generation(case: Case) -> Iterator[Finding | Unknown]:
             break
 
 
-def _same_prompt(first: Node, second: Node, run_of: dict[Node, Run]) -> str | None:
+def _same_prompt(case: Case, first: Node, second: Node) -> str | None:
     """By "prompt" or by "tokens" one call repeats another's question; None: it does not, or nothing
     tells.
     """
@@ -103,26 +105,26 @@ def _same_prompt(first: Node, second: Node, run_of: dict[Node, Run]) -> str | No
     prompts = [call.step.prompt if call.step is not None else None for call in (first, second)]
     if prompts[0] is not None and prompts[1] is not None:
         return "prompt" if prompts[0][-1] == prompts[1][-1] else None
-    same_run = run_of.get(first) is run_of.get(second)
+    same_run = case.run_of.get(first) is case.run_of.get(second)
     same_model = first.facts.model == second.facts.model
     return "tokens" if one is not None and one == two and same_run and same_model else None
 
 
-def _may_repeat(first: Node, second: Node, tools: Sequence[Node]) -> bool:
-    """The second follows soon, with no tool between; the first was streamed, as far as one knows,
-    and did not ask for a tool.
+def _last_begun(tools: Sequence[Node], moment: int) -> Node | None:
+    """The last of the tools, in order of start, that had begun by then."""
+    begun = bisect_right(tools, moment, key=_start)
+    return tools[begun - 1] if begun else None
+
+
+def _may_repeat(first: Node, second: Node) -> bool:
+    """The second follows soon; the first was streamed, as far as one knows, and did not ask for a
+    tool.
     """
     if not -TOUCH_NS <= second.start - first.end <= AGAIN_WITHIN_NS:
         return False
-    if first.facts.streamed is False or _tool_between(tools, first.start, second.start):
+    if first.step is None or first.facts.streamed is False:
         return False
-    return first.step is not None and first.step.asks_for_tools() is not True
-
-
-def _tool_between(tools: Sequence[Node], first: int, last: int) -> bool:
-    """Some tool, of those in order of start, started between these moments."""
-    after = bisect_left(tools, first, key=_start)
-    return after < len(tools) and tools[after].start <= last
+    return first.step.asks_for_tools() is not True
 
 
 def _is_untraced(case: Case, start: int, end: int) -> bool:
@@ -133,10 +135,11 @@ def _is_untraced(case: Case, start: int, end: int) -> bool:
     )
 
 
-def _is_sampling(calls: Sequence[Node], index: int, run_of: dict[Node, Run]) -> bool:
+def _is_sampling(case: Case, index: int) -> bool:
+    calls = case.report.good_calls
     call = calls[index]
     near = calls[max(0, index - LOOK_BACK) : index + LOOK_BACK + 1]
-    same = [o for o in near if o is call or _same_prompt(o, call, run_of) is not None]
+    same = [o for o in near if o is call or _same_prompt(case, o, call) is not None]
     return len(same) >= SAMPLING
 
 
@@ -363,8 +366,10 @@ def decode_stutter(case: Case) -> Iterator[Finding | Unknown]:
     sender dropped some of the chunks' events.
     """
     for call in case.report.good_calls:
-        gaps = chunk_gaps(call) if call.span.events else []
-        if call.span.dropped_events and gaps:
+        gaps = chunk_gaps(call) if call.span.events else ()
+        if not gaps:
+            continue
+        if call.span.dropped_events:
             yield Unknown("chunks_dropped")
             continue
         if len(gaps) < STUTTER_GAPS:
