@@ -202,7 +202,7 @@ def test_framework_time_is_taken_where_it_is() -> None:
 def test_more_framework_time_than_there_is_cannot_be_taken() -> None:
     """Five gaps of 10 ms, of which the one after the last step is no longer than the others."""
     report = request(tool(120, 320))
-    own = sum(ms(p.duration) for p, _ in report.path if p.segment == "framework")
+    own = sum(ms(p.duration) for p in report.path if p.segment == "framework")
     assert ms(saving_ns(report, framework_cut(report, 900 * MS))) == own == 50
 
 

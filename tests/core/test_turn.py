@@ -390,4 +390,5 @@ def boundaries(run: Run, opened: Sequence[Node]) -> list[int]:
 @given(forests())
 def test_turns_open_where_the_rule_says(trace: list[Span]) -> None:
     for run in build_report(build_tree(trace)).runs:
-        assert run.boundaries == boundaries(run, openers(run))
+        edges = [turn.start for turn in run.turns] + [run.turns[-1].end]
+        assert edges == boundaries(run, openers(run))

@@ -17,7 +17,8 @@ from tracebudget.core.budget import Judgement, call_tpot_ns, check_request
 from tracebudget.core.detectors.quality import quality_notes
 from tracebudget.core.finding import Finding, TriageStep, find
 from tracebudget.core.identity import Identity, app_of, identify
-from tracebudget.core.report import SEGMENTS, Report, Turn, build_report
+from tracebudget.core.report import SEGMENTS, Report, build_report
+from tracebudget.core.run import Turn
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.span import Span
 from tracebudget.core.step import StepKind
@@ -64,7 +65,7 @@ class Analysis:
             "started_at": iso_time(report.start),
             "end_to_end_ns": report.end_to_end,
             "segments": {name: _segment(segment, report) for segment, name in NAMED},
-            "outside_turns_ns": sum(piece.duration for piece, turn in report.path if turn is None),
+            "outside_turns_ns": sum(piece.duration for piece in report.path if piece.turn is None),
             "turns": [_turn(turn, origin) for turn in report.turns],
             "steps": [_step(node, report, origin) for node in report.steps],
             "step_parents": _step_parents(report),
@@ -217,9 +218,9 @@ def _path(report: Report, origin: int) -> list[dict[str, Any]]:
             "segment": piece.segment,
             "part": piece.part,
             "span_id": piece.node.span.span_id or None,
-            "turn": None if turn is None else turn.index,
+            "turn": None if piece.turn is None else piece.turn.index,
         }
-        for piece, turn in report.path
+        for piece in report.path
     ]
 
 
@@ -227,7 +228,7 @@ def _io_names(report: Report) -> dict[str, str]:
     """The names of the spans whose own time is `io`."""
     if not report.parts[SegmentKind.FRAMEWORK]["io"]:
         return {}
-    return {p.node.id: p.node.span.name for p, _ in report.path if p.part == "io"}
+    return {p.node.id: p.node.span.name for p in report.path if p.part == "io"}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

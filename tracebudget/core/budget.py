@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tracebudget.core.record import plain_members, record
-from tracebudget.core.report import Report, Turn, union_ns
+from tracebudget.core.report import Report, union_ns
+from tracebudget.core.run import Turn
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node, subtree
@@ -173,7 +174,7 @@ def _framework(report: Report) -> Measured:
 def _turns(report: Report) -> Measured:
     """Turns of the top run."""
     top = report.runs[0]
-    return Measured(len(top.boundaries) - 1, top.top.id or None)
+    return Measured(len(top.turns), top.top.id or None)
 
 
 def _input_tokens(report: Report) -> Measured:

@@ -22,6 +22,12 @@ def settle_clock(tree: Tree, runs: list[Run]) -> bool:
     """Correct what the request's own clock shows to be wrong. Tells whether anything moved or went
     to the background: then the runs are others.
     """
+    if _is_tight(tree):
+        has_moved = _rehang_agents(tree, runs)
+        if has_moved:
+            relist(tree)
+        tree.is_tight = not has_moved
+        return has_moved
     reaches_out = any(map(_reaches_out, tree.nodes))
     if reaches_out:
         extend_for_streams(tree)
@@ -31,6 +37,23 @@ def settle_clock(tree: Tree, runs: list[Run]) -> bool:
     if reaches_out:
         note_outside(tree)
     return has_moved or has_background
+
+
+def _is_tight(tree: Tree) -> bool:
+    """Each span lies within its parent and begins before the parent's end, none is detached, and
+    nobody left a message for another: then nothing is to be moved, and nothing in the background.
+    """
+    for node in tree.nodes:
+        parent = node.parent
+        if parent is not None and (
+            node.end > parent.end
+            or node.start < parent.start
+            or node.start >= parent.end
+            or node.detached
+            or node.span.kind == KIND_CONSUMER
+        ):
+            return False
+    return True
 
 
 def _reaches_out(node: Node) -> bool:
@@ -118,9 +141,7 @@ def rehang(tree: Tree, runs: list[Run]) -> bool:
     """
     moved = _lift_tools(tree)
     moved |= _rehang_late(tree)
-    loose = [run for run in runs if _is_agent(run.top) and run.top.parent is not None]
-    if loose:
-        moved |= _rehang_agents(tree, loose, [tool for run in runs for tool in run.tools])
+    moved |= _rehang_agents(tree, runs)
     if moved:
         relist(tree)
     return moved
@@ -154,10 +175,14 @@ def _step_holders(tree: Tree) -> set[Node]:
     return holders
 
 
-def _rehang_agents(tree: Tree, agents: list[Run], tools: list[Node]) -> bool:
+def _rehang_agents(tree: Tree, runs: list[Run]) -> bool:
     """An agent run below no tool, and inside a tool call of another run, was called by that
     tool.
     """
+    agents = [run for run in runs if _is_agent(run.top) and run.top.parent is not None]
+    tools = [tool for run in runs for tool in run.tools] if agents else []
+    if not tools:
+        return False
     served = _below_tools(tree)
     loose = [run for run in agents if run.top not in served]
     moved = False

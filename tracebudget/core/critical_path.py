@@ -15,73 +15,149 @@ that an empty span never hides work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from operator import itemgetter
-from typing import NamedTuple
 
 from tracebudget.core.step import WORK, StepKind
 from tracebudget.core.tree import Node, Tree
 
-Span = tuple[int, int]  # start and end, ns
+Interval = tuple[int, int]  # start and end, ns
+Slice = tuple[int, int, Node]  # a stretch of the path that is this node's own time: start, end
+
+WITH_OWN_TIME = frozenset({StepKind.AGENT, StepKind.GUARDRAIL})  # steps that are no work
 
 
-class Slice(NamedTuple):
-    """A stretch of the path that is this node's own time."""
-
-    start: int
-    end: int
-    node: Node
-
-
-class Hulls:
-    """For each node the hull of the work at or below it, None where there is none."""
-
-    def __init__(self, tree: Tree) -> None:
-        self.own: dict[Node, Span | None] = {}
-        self.below: dict[Node, Span | None] = {}
-        self.holders: set[Node] = set()  # of steps that are no work and have time of their own
-        for node in reversed(tree.nodes):
-            kind = node.step.kind if node.step is not None else None
-            if node.parent is not None and (kind in WITH_OWN_TIME or node in self.holders):
-                self.holders.add(node.parent)
-            if node.background:
-                self.own[node] = self.below[node] = None
-                continue
-            below = self.below[node] = self._joined(node) if node.children else None
-            self.own[node] = (node.start, node.end) if kind in WORK else _clipped(below, node)
-
-    def is_leaf(self, node: Node) -> bool:
-        """Work with nothing below it that the path could belong to."""
-        return _is_work(node) and self.below[node] is None and node not in self.holders
-
-    def _joined(self, node: Node) -> Span | None:
-        start, end, found = 0, 0, False
-        for child in node.children:
-            hull = self.own[child]
-            if hull is not None:
-                start = hull[0] if not found or hull[0] < start else start
-                end = hull[1] if not found or hull[1] > end else end
-                found = True
-        return (start, end) if found else None
+def find_hulls(tree: Tree) -> None:
+    """Give each node the hull of the work at or below it, and tell whether the path may go on to
+    what is below it: not where that is neither work nor a step with time of its own.
+    """
+    holders: set[Node] = set()  # of steps with time of their own
+    for node in reversed(tree.nodes):
+        step = node.step
+        if step is not None and step.kind in WITH_OWN_TIME:
+            _add_ancestors(holders, node)
+        below = _joined(node.children) if node.children else None
+        if node.background:
+            node.hull, node.is_entered = None, False
+        elif step is not None and step.kind in WORK:
+            node.hull = node.start, node.end
+            node.is_entered = below is not None or node in holders
+        else:
+            node.hull = _clipped(below, node) if below is not None else None
+            node.is_entered = bool(node.children)
 
 
-WITH_OWN_TIME = frozenset({StepKind.AGENT, StepKind.GUARDRAIL})
+def _add_ancestors(known: set[Node], node: Node) -> None:
+    """Add what is above a node, and is not known."""
+    above = node.parent
+    while above is not None and above not in known:
+        known.add(above)
+        above = above.parent
 
 
-def _is_work(node: Node) -> bool:
-    return node.step is not None and node.step.kind in WORK
+def _joined(children: Sequence[Node]) -> Interval | None:
+    """The hull of the children's hulls."""
+    hull: Interval | None = None
+    for child in children:
+        inner = child.hull
+        if inner is None:
+            continue
+        if hull is None:
+            hull = inner
+        elif inner[0] < hull[0] or inner[1] > hull[1]:
+            hull = min(hull[0], inner[0]), max(hull[1], inner[1])
+    return hull
 
 
-def _clipped(hull: Span | None, node: Node) -> Span | None:
+def _clipped(hull: Interval, node: Node) -> Interval | None:
     """Children are clipped to their parent."""
-    if hull is None:
-        return None
-    start, end = max(hull[0], node.start), min(hull[1], node.end)
+    start, end = hull
+    if start >= node.start and end <= node.end:
+        return hull if start < end else None
+    start, end = max(start, node.start), min(end, node.end)
     return (start, end) if start < end else None
 
 
-Piece = tuple[int, int, Node, bool]  # start, end, span, and whether it is the parent's own time
+def critical_path(top: Node, start: int, end: int) -> list[Slice]:
+    """The path through `top` from `start` to `end`, in order of time; its slices tile that stretch
+    exactly.
+    """
+    walk = _Walk()
+    if start < end:
+        walk.waiting.append((start, end, top))
+    while walk.waiting:
+        begin, until, node = walk.waiting.pop()
+        if not node.is_entered:
+            walk.slices.append((begin, until, node))
+        elif node in walk.left_off or _stand_apart(node.children):
+            walk.along(begin, until, node)
+        else:
+            walk.through(begin, until, node)
+    walk.slices.sort()  # no two begin at the same moment
+    return walk.slices
+
+
+def _stand_apart(children: Sequence[Node]) -> bool:
+    """One after the other, in order, and something each: then each covers what it lasts."""
+    last = 0
+    for child in children:
+        if child.start < last or child.start >= child.end or child.background:
+            return False
+        last = child.end
+    return True
+
+
+class _Walk:
+    """The slices that are found, in any order, and the stretches that wait to be walked.
+
+    A span may be entered for several stretches; these come right to left.
+    """
+
+    def __init__(self) -> None:
+        self.slices: list[Slice] = []
+        self.waiting: list[Slice] = []  # the last is next
+        self.left_off: dict[Node, int] = {}  # how many children of a span no stretch reached
+        self.covers: dict[Node, _Covers] = {}
+
+    def along(self, start: int, end: int, node: Node) -> None:
+        """Walk [start, end) of a span whose children stand apart."""
+        children, at = node.children, end
+        left = self.left_off.get(node, len(children))
+        while left and at > start:
+            child = children[left - 1]
+            if child.start >= at:
+                left -= 1
+                continue
+            if child.end < at:
+                if child.end <= start:
+                    break
+                self.slices.append((child.end, at, node))
+                at = child.end
+            begin = child.start if child.start > start else start
+            self.enter(begin, at, child)
+            at = begin
+        if at > start:
+            self.slices.append((start, at, node))
+        self.left_off[node] = left
+
+    def enter(self, start: int, end: int, node: Node) -> None:
+        if node.is_entered:
+            self.waiting.append((start, end, node))
+        else:
+            self.slices.append((start, end, node))
+
+    def through(self, start: int, end: int, node: Node) -> None:
+        """Walk [start, end) of a span whose children overlap."""
+        covers = self.covers.get(node)
+        if covers is None:
+            covers = self.covers[node] = _Covers(node)
+        for begin, until, cover in reversed(covers.pieces(start, end)):
+            if cover is node:
+                self.slices.append((begin, until, node))
+            else:
+                self.enter(begin, until, cover)
+
 
 _by_end = itemgetter(1, 0)
 
@@ -117,47 +193,15 @@ class Cover:
             end = piece
 
 
-def critical_path(top: Node, hulls: Hulls, start: int, end: int) -> list[Slice]:
-    """The path through `top` from `start` to `end`, in order of time; its slices tile that stretch
-    exactly.
-    """
-    slices: list[Slice] = []
-    covers: dict[Node, _Covers] = {}  # a span may be entered for several gaps, right to left
-    stack: list[Piece] = [(start, end, top, False)]
-    while stack:
-        begin, until, node, is_own = stack.pop()
-        if is_own or not node.children or hulls.is_leaf(node):
-            _prepend(slices, begin, until, node)
-            continue
-        cover = covers.get(node)
-        if cover is None:
-            cover = covers[node] = _Covers(node, hulls)
-        stack += cover.pieces(begin, until)[::-1]
-    slices.reverse()
-    return slices
-
-
-def _prepend(slices: list[Slice], start: int, end: int, node: Node) -> None:
-    """Add a slice to the left of the last one, as one with it where both are the same span's."""
-    if start == end:
-        return
-    if slices:
-        right = slices[-1]
-        if right.node is node and right.start == end:
-            slices[-1] = Slice(start, right.end, node)
-            return
-    slices.append(Slice(start, end, node))
-
-
 class _Covers:
     """Who covers the time of one span: first the work below its children, then the children
     themselves, else it.
     """
 
-    def __init__(self, node: Node, hulls: Hulls) -> None:
+    def __init__(self, node: Node) -> None:
         self.node = node
         self.work = Cover(
-            [(*hull, child) for child in node.children if (hull := hulls.own[child]) is not None]
+            [(*child.hull, child) for child in node.children if child.hull is not None]
         )
         plain = [
             (child.start, child.end, child)
@@ -166,15 +210,26 @@ class _Covers:
         ]
         self.plain = Cover(plain) if plain else None
 
-    def pieces(self, start: int, end: int) -> list[Piece]:
-        """Who covers [start, end), rightmost first."""
-        pieces: list[Piece] = []
+    def pieces(self, start: int, end: int) -> list[Slice]:
+        """Who covers [start, end), rightmost first; neighbours of one span are one."""
+        pieces: list[Slice] = []
+        for piece in self._covers(start, end):
+            if pieces and pieces[-1][2] is piece[2]:
+                pieces[-1] = piece[0], pieces[-1][1], piece[2]
+            else:
+                pieces.append(piece)
+        return pieces
+
+    def _covers(self, start: int, end: int) -> Iterator[Slice]:
         for begin, until, child in self.work.walk(start, end):
             if child is not None:
-                pieces.append((begin, until, child, False))
+                yield begin, until, child
             elif self.plain is None:
-                pieces.append((begin, until, self.node, True))
+                yield begin, until, self.node
             else:
                 for inner_begin, inner_until, cover in self.plain.walk(begin, until):
-                    pieces.append((inner_begin, inner_until, cover or self.node, cover is None))
-        return pieces
+                    yield inner_begin, inner_until, cover or self.node
+
+
+def _is_work(node: Node) -> bool:
+    return node.step is not None and node.step.kind in WORK

@@ -20,8 +20,8 @@ from tracebudget.core.budget import Judgement, known_ttft_ns
 from tracebudget.core.declared import NOTHING_DECLARED, Declared
 from tracebudget.core.fit import slope
 from tracebudget.core.record import lazy, plain_members, record
-from tracebudget.core.report import Report, Turn
-from tracebudget.core.run import Run
+from tracebudget.core.report import Report
+from tracebudget.core.run import Run, Turn
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.tree import Node, Note
 

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
 from tracebudget.core.record import record
-from tracebudget.core.run import Answers, Run
+from tracebudget.core.run import Answers, Run, Turn
 from tracebudget.core.step import Step
 from tracebudget.core.tree import Node
 
@@ -51,23 +51,11 @@ def cut_by(marks: Sequence[Mark], start: int, end: int) -> Iterator[tuple[int, i
 _mark_end = attrgetter("end")
 
 
-class _Round:
-    """What ran in one turn, and when the last call and the last tool of it ended; 0 for none."""
-
-    __slots__ = ("calls", "calls_end", "end", "is_last", "tools", "tools_end")
-
-    def __init__(self, end: int) -> None:
-        self.end, self.is_last = end, False
-        self.calls: list[Node] = []
-        self.tools: list[Node] = []
-        self.calls_end = self.tools_end = 0
-
-
 def marks_of(run: Run, answers: Answers) -> Iterator[Mark]:
     """The marks `retry_wait` and `unattributed` of a run, in order and apart."""
     work_end = run.top.start
     impossible = {call for call in run.calls if _is_impossible(call)}
-    for turn in _rounds(run):
+    for turn in run.turns:
         marks = list(_before_calls(turn, impossible, work_end)) if impossible else []
         if turn.calls[1:]:
             marks += _retry_waits(turn.calls)
@@ -79,21 +67,7 @@ def marks_of(run: Run, answers: Answers) -> Iterator[Mark]:
         work_end = max(work_end, end)
 
 
-def _rounds(run: Run) -> list[_Round]:
-    rounds = [_Round(end) for end in run.boundaries[1:]]
-    rounds[-1].is_last = True
-    for call in run.calls:
-        turn = rounds[run.turn_of[call]]
-        turn.calls.append(call)
-        turn.calls_end = max(turn.calls_end, call.end)
-    for tool in run.tools:
-        turn = rounds[run.turn_of[tool]]
-        turn.tools.append(tool)
-        turn.tools_end = max(turn.tools_end, tool.end)
-    return rounds
-
-
-def _before_calls(turn: _Round, impossible: AbstractSet[Node], work_end: int) -> Iterator[Mark]:
+def _before_calls(turn: Turn, impossible: AbstractSet[Node], work_end: int) -> Iterator[Mark]:
     """A span too short for its tokens holds only the end of its call: the rest lies before it."""
     for call in turn.calls:
         if call in impossible:
@@ -115,7 +89,7 @@ def _retry_waits(calls: Sequence[Node]) -> Iterator[Mark]:
             yield Mark(earlier.end, later.start, "retry_wait")
 
 
-def _is_missing(turn: _Round, gap_ns: int, answers: Answers) -> bool:
+def _is_missing(turn: Turn, gap_ns: int, answers: Answers) -> bool:
     """Tools or a call are missing in the gap behind a turn's last call and tool."""
     if turn.is_last and turn.tools_end > turn.calls_end:
         return True  # the call that read the tools' results was lost, or there was none
@@ -124,7 +98,7 @@ def _is_missing(turn: _Round, gap_ns: int, answers: Answers) -> bool:
     return _tools_missing(turn, answers)
 
 
-def _tools_missing(turn: _Round, answers: Answers) -> bool:
+def _tools_missing(turn: Turn, answers: Answers) -> bool:
     """The turn's answer asked for tools and no span shows them, or fewer than it asked for; a
     hand-over is shown by the other agent's run. Where nothing tells what it asked for, the model
     being called again does: something was done in between.

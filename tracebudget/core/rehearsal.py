@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from operator import itemgetter
 
-from tracebudget.core.critical_path import Hulls
 from tracebudget.core.record import lazy
 from tracebudget.core.span import KIND_CLIENT, KIND_PRODUCER
 from tracebudget.core.step import ACTORS
@@ -33,9 +32,9 @@ class Rehearsal:
     the ns between the latest of their ends and its start.
     """
 
-    def __init__(self, node: Node, hulls: Hulls) -> None:
+    def __init__(self, node: Node) -> None:
         self.node = node
-        self.extents = extents(node, hulls)
+        self.extents = extents(node)
         self.children = sorted(self.extents, key=self._start)
         self.place = {child: index for index, child in enumerate(self.children)}
         self.by_end = sorted(self.children, key=self._end)
@@ -95,7 +94,7 @@ def gaps_between(node: Node) -> dict[Node, int] | None:
     return gaps if at <= node.end else None
 
 
-def extents(node: Node, hulls: Hulls) -> dict[Node, Extent]:
+def extents(node: Node) -> dict[Node, Extent]:
     """How far each child counts: as far as its parent contains it; and a wrapper no further than
     the work below it, where other work beside it goes on. A wrapper without work, beside work, does
     not count at all.
@@ -104,10 +103,10 @@ def extents(node: Node, hulls: Hulls) -> dict[Node, Extent]:
         tool                  |------|
     """
     children = [c for c in node.children if not c.background]
-    beside = _joined(hull for c in children if (hull := hulls.own[c]) is not None)
+    beside = _joined(hull for c in children if (hull := c.hull) is not None)
     counted: dict[Node, Extent] = {}
     for child in children:
-        extent = _extent(child, hulls.own[child], beside)
+        extent = _extent(child, child.hull, beside)
         if extent is not None and extent[1] > node.start and extent[0] < node.end:
             counted[child] = max(extent[0], node.start), min(extent[1], node.end)
     return counted
@@ -154,8 +153,8 @@ def _meets(union: list[Extent], start: int, end: int) -> bool:
 class Rehearsals:
     """The rehearsals of one request, made as they are asked for."""
 
-    def __init__(self, tree: Tree, hulls: Hulls) -> None:
-        self.tree, self.hulls = tree, hulls
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
         self.made: dict[Node, Rehearsal] = {}
         self.found: dict[Node, dict[Node, int] | None] = {}
 
@@ -168,7 +167,7 @@ class Rehearsals:
         """The rehearsal of a span's children."""
         rehearsal = self.made.get(node)
         if rehearsal is None:
-            rehearsal = self.made[node] = Rehearsal(node, self.hulls)
+            rehearsal = self.made[node] = Rehearsal(node)
         return rehearsal
 
     def gaps(self, node: Node) -> dict[Node, int] | None:

@@ -95,7 +95,7 @@ def time_without_models(report: Report) -> int:
 def framework_cut(report: Report, ns: int) -> Change:
     """Take ns off the framework's own time on the path, longest stretches first."""
     shorter: dict[Node, int] = {}
-    own = [piece for piece, _ in report.path if _is_overhead(piece.segment, piece.part)]
+    own = [piece for piece in report.path if _is_overhead(piece.segment, piece.part)]
     for piece in sorted(own, key=lambda piece: (-piece.duration, piece.start)):
         cut = min(piece.duration, ns)
         if not cut:

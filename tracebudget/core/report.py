@@ -4,49 +4,24 @@ place.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from operator import sub
+from operator import attrgetter
 
 from tracebudget.core.calls import read_steps
 from tracebudget.core.clock import settle_clock
-from tracebudget.core.critical_path import Hulls, Slice, critical_path
+from tracebudget.core.critical_path import Slice, critical_path, find_hulls
 from tracebudget.core.profile import Profile
 from tracebudget.core.rehearsal import Rehearsals
-from tracebudget.core.run import Answers, Run, find_runs, name_tools, settle_ends
+from tracebudget.core.run import Answers, Run, Turn, find_runs, name_tools, settle_ends
 from tracebudget.core.segment import CALMER, PARTS, TOOL_KINDS, Attribution, PathSlice, SegmentKind
 from tracebudget.core.step import ACTORS, StepKind
 from tracebudget.core.timing import settle_timing
-from tracebudget.core.tree import Node, Note, Tree, subtree
+from tracebudget.core.tree import Node, Note, Tree
 from tracebudget.core.turn import group_turns, turn_at
 
 SEGMENTS = tuple(SegmentKind)
-PLACE = {segment: place for place, segment in enumerate(SEGMENTS)}
-NOTHING = [0] * len(SEGMENTS)
-
-
-@dataclass(slots=True, eq=False)
-class Turn:
-    """One round of a run. Times are absolute ns; `index` is its place in the report's list of all
-    turns.
-    """
-
-    index: int
-    run: Run
-    number: int  # within its run
-    start: int
-    end: int
-    segments: dict[SegmentKind, int]
-    on_path_ns: int = 0
-    delegated_ns: int = 0
-    parent: Turn | None = None
-    calls: list[Node] = field(default_factory=list)
-    tools: list[Node] = field(default_factory=list)
-
-    @property
-    def duration(self) -> int:
-        return self.end - self.start
 
 
 @dataclass(slots=True)
@@ -57,7 +32,7 @@ class Report:
     runs: list[Run]
     turns: list[Turn]
     turns_of: dict[Run, list[Turn]]
-    path: list[tuple[PathSlice, Turn | None]]
+    path: list[PathSlice]
     steps: list[Node]
     calls: list[Node]  # every model call, in order; failed attempts and background ones, too
     good_calls: list[Node]  # those that promises are about: succeeded, in the foreground
@@ -77,121 +52,78 @@ class Report:
     def end_to_end(self) -> int:
         return self.tree.root.duration
 
-    def path_between(self, start: int, end: int) -> list[tuple[PathSlice, Turn | None]]:
+    def path_between(self, start: int, end: int) -> list[PathSlice]:
         """The pieces of the path that begin in [start, end)."""
-        first = bisect_left(self.path, start, key=_piece_start)
-        return self.path[first : bisect_left(self.path, end, first, key=_piece_start)]
+        first = bisect_left(self.path, start, key=_start)
+        return self.path[first : bisect_left(self.path, end, first, key=_start)]
 
     @property
     def notes(self) -> list[Note]:
         return self.tree.notes
 
 
-def _piece_start(placed: tuple[PathSlice, Turn | None]) -> int:
-    return placed[0].start
-
-
-class PathIndex:
-    """One walk with its meaning: how much of which segment between two moments, quickly."""
-
-    def __init__(
-        self, slices: Sequence[Slice], attribution: Attribution, nodes: Sequence[Node]
-    ) -> None:
-        self.path = attribution.attribute(slices)
-        self.starts = [piece.start for piece in self.path]
-        self.sums: list[list[int]] = []  # ns of each segment up to the end of each piece
-        running = [0] * len(SEGMENTS)
-        for piece in self.path:
-            running[PLACE[piece.segment]] += piece.end - piece.start
-            self.sums.append(running.copy())
-        self.critical = _subtree_sums(slices, nodes)
-
-    def total(self) -> dict[SegmentKind, int]:
-        """Nanoseconds of each segment."""
-        return dict(zip(SEGMENTS, self.sums[-1] if self.sums else NOTHING, strict=True))
-
-    def between(self, start: int, end: int) -> dict[SegmentKind, int]:
-        """Nanoseconds of each segment in [start, end)."""
-        sums = map(sub, self._until(end), self._until(start))
-        return dict(zip(SEGMENTS, sums, strict=True))
-
-    def _until(self, moment: int) -> list[int]:
-        index = bisect_right(self.starts, moment)
-        if index == 0:
-            return NOTHING
-        last, sums = self.path[index - 1], self.sums[index - 1]
-        if last.end > moment:
-            sums = sums.copy()
-            sums[PLACE[last.segment]] -= last.end - moment
-        return sums
-
-
-def _subtree_sums(slices: Sequence[Slice], nodes: Sequence[Node]) -> dict[Node, int]:
-    """How much of the path lies at or below each node. `nodes`: parents before children."""
-    sums: dict[Node, int] = {}
-    for piece in slices:
-        sums[piece.node] = sums.get(piece.node, 0) + piece.end - piece.start
-    for node in reversed(nodes):
-        ns = sums.get(node)
-        if ns is not None and node.parent is not None:
-            sums[node.parent] = sums.get(node.parent, 0) + ns
-    return sums
+_start = attrgetter("start")
 
 
 def build_report(tree: Tree, profile: Profile | None = None) -> Report:
     """Measure one trace, whose tree becomes the report's. What is wrong with it leaves a note."""
-    runs = _settle(tree, profile)
+    runs, steps = _settle(tree, profile)
     for run in runs:
         group_turns(tree, run)
-    hulls = Hulls(tree)
+    find_hulls(tree)
     attribution = Attribution(tree, runs)
-    walk = critical_path(tree.root, hulls, tree.root.start, tree.root.end)
-    whole = PathIndex(walk, attribution, tree.nodes)
-    for node in tree.nodes:
-        node.critical_ns = whole.critical.get(node, 0)
-    turns = _list_turns(runs, _run_indices(runs, whole, attribution, hulls))
-    by_run = _by_run(turns)
-    path = _cut_at_turns(whole.path, by_run)
-    for piece, turn in path:
-        if turn is not None:
-            turn.on_path_ns += piece.duration
-    steps = sorted((node for node in tree.nodes if node.step is not None), key=Node.order)
+    slices = critical_path(tree.root, tree.root.start, tree.root.end)
+    _sum_up(slices, tree.nodes)
+    whole = attribution.attribute(slices)
+    _measure_turns(runs, whole, attribution)
+    turns = _list_turns(runs)
+    path = list(_cut_at_turns(whole))
     calls = _of_kind(steps, StepKind.MODEL_CALL)
-    _place_in_turns(steps, by_run)
-    _nest(runs, by_run)
-    segments = whole.total()
+    _place_in_turns(steps)
+    _nest(runs)
+    segments, parts = _totals(path), _parts(path, steps, calls)
     return Report(
         tree=tree,
         runs=runs,
         turns=turns,
-        turns_of=by_run,
+        turns_of={turn.run: turn.run.turns for turn in turns},
         path=path,
         steps=steps,
         calls=calls,
         good_calls=[call for call in calls if not call.background and not _failed(call)],
         tools=_of_kind(steps, StepKind.TOOL_CALL),
         segments=segments,
-        busy=_busy(tree, attribution, segments, path),
-        parts=_parts(path, steps, calls),
+        busy=_busy(tree, attribution.owners, segments, path),
+        parts=parts,
         profile=profile,
         answers=attribution.answers,
-        rehearsals=Rehearsals(tree, hulls),
+        rehearsals=Rehearsals(tree),
     )
 
 
-def _settle(tree: Tree, profile: Profile | None) -> list[Run]:
-    """Give the tree its steps, corrected ends, clock and first tokens; the runs in it."""
+def _settle(tree: Tree, profile: Profile | None) -> tuple[list[Run], list[Node]]:
+    """Give the tree its steps, corrected ends, clock and first tokens. Returns the runs in it, and
+    the steps in order.
+    """
     read_steps(tree)
-    runs = find_runs(tree)
+    steps = _in_order(tree)
+    runs = find_runs(tree, steps)
     name_tools(runs)
-    settle_ends(tree, runs)
-    has_changed = settle_clock(tree, runs)
+    is_corrected = settle_ends(tree, runs)
+    if settle_clock(tree, runs):
+        steps = _in_order(tree)
+        runs = find_runs(tree, steps)
+    elif is_corrected or not tree.is_tight:
+        steps = _in_order(tree)
+        for run in runs:
+            run.sort()
     settle_timing(tree, profile)
-    if has_changed:
-        return find_runs(tree)
-    for run in runs:
-        run.sort()  # ends were corrected
-    return runs
+    return runs, steps
+
+
+def _in_order(tree: Tree) -> list[Node]:
+    """The typed spans, in order."""
+    return sorted([node for node in tree.nodes if node.step is not None], key=Node.order)
 
 
 def _of_kind(steps: Sequence[Node], kind: StepKind) -> list[Node]:
@@ -202,85 +134,115 @@ def _failed(call: Node) -> bool:
     return call.step is not None and call.step.is_error
 
 
+def _sum_up(slices: Sequence[Slice], nodes: Sequence[Node]) -> None:
+    """Tell each node how much of the path lies at or below it. `nodes`: parents before children."""
+    for start, end, node in slices:
+        node.critical_ns += end - start
+    for node in reversed(nodes):
+        if node.critical_ns and node.parent is not None:
+            node.parent.critical_ns += node.critical_ns
+
+
 # --- turns --------------------------------------------------------------------------------------
 
 
-def _run_indices(
-    runs: Sequence[Run], whole: PathIndex, attribution: Attribution, hulls: Hulls
-) -> dict[Run, PathIndex]:
-    """Each run's own walk. A run that lies on its surroundings' path in full shares theirs: the
-    walk is the same.
+@dataclass(slots=True, eq=False)
+class _Walk:
+    """A walk with its meaning, the runs that lie on it in full, and their turns."""
+
+    path: Sequence[PathSlice]
+    shares: dict[Run, int]  # ns of the path at or below each run
+    turns: list[Turn] = field(default_factory=list)
+
+
+def _measure_turns(
+    runs: Sequence[Run], whole: Sequence[PathSlice], attribution: Attribution
+) -> None:
+    """Give each turn its segments, from its run's own walk. A run that lies on its surroundings'
+    path in full shares theirs: the walk is the same.
     """
-    indices: dict[Run, PathIndex] = {}
+    walks = [_Walk(whole, _shares(whole, runs))]
+    walk_of: dict[Run | None, _Walk] = {None: walks[0]}
     for run in runs:
-        around = indices[run.parent] if run.parent is not None else whole
-        top = run.top
-        if around.critical.get(top, 0) == top.duration:
-            indices[run] = around
-        else:
-            walk = critical_path(top, hulls, top.start, top.end)
-            indices[run] = PathIndex(walk, attribution, subtree(top))
-    return indices
+        walk, top = walk_of[run.parent], run.top
+        if walk.shares.get(run, 0) != top.duration:
+            path = attribution.attribute(critical_path(top, top.start, top.end))
+            walk = _Walk(path, _shares(path, runs))
+            walks.append(walk)
+        walk_of[run] = walk
+        walk.turns += run.turns
+    for walk in walks:
+        _sum_in_turns(walk.path, walk.turns)
 
 
-def _list_turns(runs: Sequence[Run], indices: dict[Run, PathIndex]) -> list[Turn]:
-    """All turns in order of start, a run's before those nested in it."""
-    depth: dict[Run, int] = {}
-    turns: list[tuple[tuple[int, int, str, int], Turn]] = []
-    for run in runs:
-        depth[run] = 0 if run.parent is None else depth[run.parent] + 1
-        for number, (start, end) in enumerate(
-            zip(run.boundaries, run.boundaries[1:], strict=False)
-        ):
-            turn = Turn(0, run, number, start, end, indices[run].between(start, end))
-            turns.append(((start, depth[run], run.top.id, number), turn))
-    turns.sort(key=lambda pair: pair[0])
-    for index, (_, turn) in enumerate(turns):
-        turn.index = index
-    return [turn for _, turn in turns]
-
-
-def _by_run(turns: Sequence[Turn]) -> dict[Run, list[Turn]]:
-    by_run: dict[Run, list[Turn]] = {}
-    for turn in turns:
-        by_run.setdefault(turn.run, []).append(turn)
-    for mine in by_run.values():
-        mine.sort(key=lambda turn: turn.number)
-        run = mine[0].run
-        for call in run.calls:
-            mine[run.turn_of[call]].calls.append(call)
-        for tool in run.tools:
-            mine[run.turn_of[tool]].tools.append(tool)
-    return by_run
-
-
-def _cut_at_turns(
-    path: Sequence[PathSlice], by_run: dict[Run, list[Turn]]
-) -> list[tuple[PathSlice, Turn | None]]:
-    """Each slice with the innermost turn open there, cut where that turn changes."""
-    out: list[tuple[PathSlice, Turn | None]] = []
+def _shares(path: Iterable[PathSlice], runs: Sequence[Run]) -> dict[Run, int]:
+    """How much of a path lies at or below each run."""
+    shares: dict[Run, int] = {}
     for piece in path:
-        run = piece.node.run
+        run = piece.node.scope.run
+        if run is not None:
+            shares[run] = shares.get(run, 0) + piece.end - piece.start
+    for run in reversed(runs):
+        if run in shares and run.parent is not None:
+            shares[run.parent] = shares.get(run.parent, 0) + shares[run]
+    return shares
+
+
+def _sum_in_turns(path: Iterable[PathSlice], turns: Iterable[Turn]) -> None:
+    """Cut a path at the turns' edges, in one sweep, and tell each how much of which segment lies in
+    it.
+    """
+    edges = sorted({edge for turn in turns for edge in (turn.start, turn.end)}, reverse=True)
+    until: dict[int, dict[SegmentKind, int]] = {}  # ns of each segment up to an edge
+    sums = dict.fromkeys(SEGMENTS, 0)
+    for piece in path:
+        while edges and edges[-1] < piece.end:
+            edge = edges.pop()
+            until[edge] = sums.copy()
+            until[edge][piece.segment] += max(0, edge - piece.start)
+        sums[piece.segment] += piece.end - piece.start
+    until |= dict.fromkeys(edges, sums)
+    for turn in turns:
+        before, after = until[turn.start], until[turn.end]
+        turn.segments = {segment: after[segment] - before[segment] for segment in SEGMENTS}
+
+
+def _list_turns(runs: Sequence[Run]) -> list[Turn]:
+    """All turns in order of start, a run's before those nested in it."""
+    turns = [turn for run in runs for turn in run.turns]
+    if runs[1:]:
+        depth: dict[Run | None, int] = {None: -1}
+        for run in runs:
+            depth[run] = depth[run.parent] + 1
+        turns.sort(key=lambda turn: (turn.start, depth[turn.run], turn.run.top.id, turn.number))
+    for index, turn in enumerate(turns):
+        turn.index = index
+    return turns
+
+
+def _cut_at_turns(path: Iterable[PathSlice]) -> Iterator[PathSlice]:
+    """Each slice in the innermost turn open there, cut where that turn changes."""
+    reached: dict[Run, int] = {}  # the turn that a run has come to
+    for piece in path:
+        run = piece.node.scope.run
         if run is None:
-            out.append((piece, None))
+            yield piece
             continue
-        turns = by_run[run]
-        if len(turns) == 1:
-            out.append((piece, turns[0]))
-            continue
-        number, start = turn_at(run, piece.start), piece.start
-        while number + 1 < len(turns) and turns[number].end < piece.end:
-            turn = turns[number]
-            if start < turn.end:
-                out.append((replace(piece, start=start, end=turn.end), turn))
-                start = turn.end
+        turns, number = run.turns, reached.get(run, 0)
+        last = len(turns) - 1
+        while number < last and turns[number].end <= piece.start:
             number += 1
-        rest = piece if start == piece.start else replace(piece, start=start)
-        out.append((rest, turns[number]))
-    return out
+        while number < last and turns[number].end < piece.end:
+            turn = turns[number]
+            yield replace(piece, end=turn.end, turn=turn)
+            piece.start = turn.end
+            number += 1
+        reached[run] = number
+        piece.turn = turns[number]
+        yield piece
 
 
-def _place_in_turns(steps: Sequence[Node], by_run: dict[Run, list[Turn]]) -> None:
+def _place_in_turns(steps: Sequence[Node]) -> None:
     """The turn of each step: that of the run strictly above it. None in the background and outside
     every run.
 
@@ -288,21 +250,20 @@ def _place_in_turns(steps: Sequence[Node], by_run: dict[Run, list[Turn]]) -> Non
     none.
     """
     for node in steps:
-        run = node.run
+        if node.turn is not None or node.background:
+            continue  # calls and tools have theirs
+        run = node.scope.run
         if run is not None and run.top is node and (run.parent is not None or _is_actor(node)):
             run = run.parent
-        if run is None or node.background:
-            node.turn = None
-        else:
-            number = run.turn_of.get(node)
-            node.turn = by_run[run][turn_at(run, node.start) if number is None else number]
+        if run is not None:
+            node.turn = turn_at(run, node.start)
 
 
 def _is_actor(node: Node) -> bool:
     return node.step is not None and node.step.kind in ACTORS
 
 
-def _nest(runs: Sequence[Run], by_run: dict[Run, list[Turn]]) -> None:
+def _nest(runs: Sequence[Run]) -> None:
     """Tie nested runs to the turns that called them, and tell those how much of their time they
     gave away.
     """
@@ -310,16 +271,14 @@ def _nest(runs: Sequence[Run], by_run: dict[Run, list[Turn]]) -> None:
     for run in runs:
         if run.parent is None:
             continue
-        parents = by_run[run.parent]
-        called_in = run.top.turn if run.top.step is not None else None
-        caller = called_in or parents[turn_at(run.parent, run.top.start)]
-        for turn in by_run[run]:
+        top = run.top
+        caller = top.turn or turn_at(run.parent, top.start)
+        for turn in run.turns:
             turn.parent = caller
-        for turn in parents:
-            if turn.start < run.top.end and run.top.start < turn.end:
-                away.setdefault(turn, []).append(
-                    (max(run.top.start, turn.start), min(run.top.end, turn.end))
-                )
+        for turn in run.parent.turns:
+            if turn.start < top.end and top.start < turn.end:
+                inside = max(top.start, turn.start), min(top.end, turn.end)
+                away.setdefault(turn, []).append(inside)
     for turn, intervals in away.items():
         turn.delegated_ns = union_ns(intervals)
 
@@ -340,33 +299,43 @@ def union_ns(spans: Iterable[tuple[int, int]]) -> int:
 # --- totals -------------------------------------------------------------------------------------
 
 
+def _totals(path: Iterable[PathSlice]) -> dict[SegmentKind, int]:
+    """Nanoseconds of each segment, and of the path in each turn."""
+    segments = dict.fromkeys(SEGMENTS, 0)
+    for piece in path:
+        ns = piece.end - piece.start
+        segments[piece.segment] += ns
+        if piece.turn is not None:
+            piece.turn.on_path_ns += ns
+    return segments
+
+
 def _busy(
     tree: Tree,
-    attribution: Attribution,
+    owners: Sequence[Node],
     critical: dict[SegmentKind, int],
-    path: Sequence[tuple[PathSlice, Turn | None]],
+    path: Iterable[PathSlice],
 ) -> dict[SegmentKind, int]:
     """The sum of the steps' own durations: what each spent itself, without the steps below it.
     Spans are clipped to their parents as in the walk; no segment was busy for less than it was
     waited for.
     """
-    seen = _clipped_to_parents(tree)
-    owner, root = attribution.owner, tree.root
+    clipped = {} if tree.is_tight else _clipped_to_parents(tree)
+    root = tree.root
     below: dict[Node, list[tuple[int, int]]] = {}
-    owners = [node for node in tree.nodes if owner[node] is node and not node.background]
     for node in owners:
         if node is not root:
-            above = owner[node.parent] if node.parent is not None else None
-            below.setdefault(above or root, []).append(seen[node])
+            above = (node.parent.owner if node.parent is not None else None) or root
+            below.setdefault(above, []).append(clipped.get(node) or (node.start, node.end))
     busy = dict.fromkeys(SEGMENTS, 0)
-    for node in owners if owner[root] is root else [root, *owners]:
-        start, end = seen[node]
+    for node in owners if root.owner is root else [root, *owners]:
+        start, end = clipped.get(node) or (node.start, node.end)
         inside = union_ns(below[node]) if node in below else 0
         _add_busy(busy, node, end - start - inside)
     if critical[SegmentKind.WAIT]:  # an idle gap is nobody's work
         busy[SegmentKind.FRAMEWORK] -= sum(
             piece.duration
-            for piece, _ in path
+            for piece in path
             if piece.segment == SegmentKind.WAIT and piece.node is root
         )
     return {segment: max(busy[segment], critical[segment]) for segment in SEGMENTS}
@@ -403,7 +372,7 @@ def _add_busy(busy: dict[SegmentKind, int], node: Node, own_ns: int) -> None:
 
 
 def _parts(
-    path: Sequence[tuple[PathSlice, Turn | None]], steps: Sequence[Node], calls: Sequence[Node]
+    path: Iterable[PathSlice], steps: Sequence[Node], calls: Sequence[Node]
 ) -> dict[SegmentKind, dict[str, int | None]]:
     """Nanoseconds of each named part. Queue, network and engine time are None where no call tells
     them.
@@ -415,7 +384,7 @@ def _parts(
     for name in PARTS[SegmentKind.PREFILL]:
         if name not in told:
             parts[SegmentKind.PREFILL][name] = None
-    for piece, _ in path:
+    for piece in path:
         if piece.part is not None:
             parts[piece.segment][piece.part] = (
                 parts[piece.segment][piece.part] or 0

@@ -5,13 +5,18 @@ really end.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from tracebudget.core.record import lazy
 from tracebudget.core.step import Step, StepKind
 from tracebudget.core.tree import Node, Note, Tree, ancestors
+
+if TYPE_CHECKING:
+    from tracebudget.core.segment import SegmentKind
 
 MS = 1_000_000
 LATE_END_NS = (
@@ -21,6 +26,7 @@ TOUCH_NS, TOUCH_SHARE = 5 * MS, 0.01  # calls that overlap by less follow one an
 
 # Below these, a model call judges or looks up; it is no round of the agent.
 SIDE = frozenset({StepKind.GUARDRAIL, StepKind.RETRIEVAL, StepKind.EMBEDDING})
+OPENING = SIDE | {StepKind.AGENT, StepKind.WORKFLOW, StepKind.TOOL_CALL}  # may open a scope
 
 
 @dataclass(slots=True, eq=False)
@@ -34,10 +40,7 @@ class Run:
         default_factory=set
     )  # ids of nodes below guardrails, retrievals, embeddings
     parent: Run | None = None
-    boundaries: list[int] = field(
-        default_factory=list
-    )  # where turns begin, then the end of the run
-    turn_of: dict[Node, int] = field(default_factory=dict)  # index within this run
+    turns: list[Turn] = field(default_factory=list)
 
     def sort(self) -> None:
         """Calls and tools in order."""
@@ -49,66 +52,117 @@ class Run:
         return self.top.step.name if self.top.step is not None else self.top.span.name
 
 
-def find_runs(tree: Tree) -> list[Run]:
-    """All runs, outer ones before those nested in them; their calls and tools filled in. A request
-    without a call has one run, the request.
+@dataclass(slots=True, eq=False)
+class Turn:
+    """One round of a run. Times are absolute ns; `index` is its place in the report's list of all
+    turns, `number` that within its run.
     """
-    by_top: dict[Node, Run] = {}
-    for call, top, side in _calls_and_tops(tree):
-        run = by_top.get(top)
-        if run is None:
-            run = by_top[top] = Run(top)
-        run.calls.append(call)
-        if side:
-            run.side_calls.add(call)
-    if not by_top:
-        by_top[tree.root] = Run(tree.root)
-    _fill(tree, by_top)
-    runs = [by_top[node] for node in tree.nodes if node in by_top]
+
+    run: Run
+    number: int
+    start: int
+    end: int
+    calls: list[Node] = field(default_factory=list)
+    tools: list[Node] = field(default_factory=list)
+    calls_end: int = 0  # when the last of them ended; 0 without one
+    tools_end: int = 0
+    index: int = 0
+    segments: dict[SegmentKind, int] = field(default_factory=dict)
+    on_path_ns: int = 0
+    delegated_ns: int = 0
+    parent: Turn | None = None
+
+    @property
+    def duration(self) -> int:
+        return self.end - self.start
+
+    @property
+    def is_last(self) -> bool:
+        return self is self.run.turns[-1]
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """What the spans at and below an agent, a workflow, a tool or a side job have in common, as far
+    as none of them opens a scope of its own.
+    """
+
+    top: Node  # the span that is the run of a model call here
+    is_held: bool = False  # by an agent or a workflow
+    is_side: bool = False  # a call here works beside the rounds
+    outer: Scope | None = None
+    run: Run | None = None  # the nearest at or above
+
+
+def find_runs(tree: Tree, steps: Sequence[Node]) -> list[Run]:
+    """All runs, outer ones before those nested in them; their calls and tools filled in from the
+    steps, which stand in order. A request without a call has one run, the request. Every node gets
+    its scope.
+    """
+    scopes = _open_scopes(tree)
+    by_top = _runs_of_calls(steps) or {tree.root: Run(tree.root)}
+    for scope in scopes:
+        scope.run = by_top.get(scope.top) or (scope.outer.run if scope.outer is not None else None)
+    runs = [by_top[scope.top] for scope in scopes if scope.top in by_top]
+    runs = list(dict.fromkeys(runs)) if runs[1:] else runs
     for run in runs:
-        run.sort()
+        run.parent = _run_above(run.top)
+    for node in steps:
+        if node.step is not None and node.step.kind is StepKind.TOOL_CALL and not node.background:
+            run_above = _run_above(node)
+            if run_above is not None:
+                run_above.tools.append(node)
     return runs
 
 
-def _calls_and_tops(tree: Tree) -> Iterator[tuple[Node, Node, bool]]:
-    """Each call, the span that is its run, and whether it works beside the rounds (guardrail, ...).
-
-    The nearest agent above; without one, the outermost workflow below the tool (or root) it runs
-    in; else that tool; else the request.
+def _open_scopes(tree: Tree) -> list[Scope]:
+    """The run of a call is the nearest agent above; without one, the outermost workflow below the
+    tool (or root) it runs in; else that tool; else the request.
     """
-    # for what is below a node: the agent or outermost workflow, the tool, whether it is a side job
-    below: dict[Node | None, tuple[Node | None, Node | None, bool]] = {None: (None, None, False)}
+    scope = Scope(tree.root)
+    scopes = [scope]
     for node in tree.nodes:
-        holder, tool, side = around = below[node.parent]
-        kind = node.step.kind if node.step is not None else None
-        if kind is StepKind.MODEL_CALL and not node.background:
-            yield node, holder or tool or tree.root, side
-        elif kind is StepKind.AGENT:
-            around = (node, tool, False)
-        elif kind is StepKind.TOOL_CALL:
-            around = (None, node, False)
-        elif kind is StepKind.WORKFLOW and holder is None:
-            around = (node, tool, side)
-        elif kind in SIDE:
-            around = (holder, tool, True)
-        below[node] = around
+        if node.parent is not None:
+            scope = node.parent.scope
+        if node.children and node.step is not None and node.step.kind in OPENING:
+            inner = _opened(node, node.step.kind, scope)
+            if inner is not None:
+                scopes.append(inner)
+                scope = inner
+        node.scope = scope
+    return scopes
 
 
-def _fill(tree: Tree, by_top: dict[Node, Run]) -> None:
-    """Give each run its tools and its parent run; both belong to the nearest run strictly above."""
-    for node in tree.nodes:
-        outside = node.parent.run if node.parent is not None else None
-        if (
-            node.step is not None
-            and node.step.kind is StepKind.TOOL_CALL
-            and outside is not None
-            and not node.background
-        ):
-            outside.tools.append(node)
-        run = by_top.get(node)
-        if run is not None:
-            run.parent = outside
-        node.run = run or outside
+def _opened(node: Node, kind: StepKind, outer: Scope) -> Scope | None:
+    """The scope that a step opens, if it opens one."""
+    if kind is StepKind.AGENT:
+        return Scope(node, is_held=True, outer=outer)
+    if kind is StepKind.TOOL_CALL:
+        return Scope(node, outer=outer)
+    if kind in SIDE:
+        return Scope(outer.top, outer.is_held, True, outer)
+    return None if outer.is_held else Scope(node, True, outer.is_side, outer)
+
+
+def _runs_of_calls(steps: Iterable[Node]) -> dict[Node, Run]:
+    """The runs by their tops, with their calls."""
+    by_top: dict[Node, Run] = {}
+    for node in steps:
+        if node.step is None or node.step.kind is not StepKind.MODEL_CALL or node.background:
+            continue
+        scope = node.scope
+        run = by_top.get(scope.top)
+        if run is None:
+            run = by_top[scope.top] = Run(scope.top)
+        run.calls.append(node)
+        if scope.is_side:
+            run.side_calls.add(node)
+    return by_top
+
+
+def _run_above(node: Node) -> Run | None:
+    """The nearest run strictly above."""
+    return node.parent.scope.run if node.parent is not None else None
 
 
 class Answers:
@@ -175,18 +229,26 @@ def started_between(nodes: Sequence[Node], start: int, end: int) -> Sequence[Nod
 _start = attrgetter("start")
 
 
-def settle_ends(tree: Tree, runs: Iterable[Run]) -> None:
+def settle_ends(tree: Tree, runs: Iterable[Run]) -> bool:
     """Correct the ends of model calls for attribution (semantics, "Effective end"). Each correction
-    leaves a note.
+    leaves a note. Tells whether there was one.
     """
+    corrected = False
     for run in runs:
-        for index, call in enumerate(run.calls):
-            later = run.calls[index + 1 : index + 2]
-            following = later[0] if later else None
-            if _went_on(call):
-                _prolong(call, following, run, tree)
-            elif not _end_at_last_token(call, run):
-                _cut_at_tools(call, following, run, tree)
+        for call, following in zip_longest(run.calls, run.calls[1:]):
+            end = call.end
+            _settle_end(call, following, run, tree)
+            corrected |= call.end != end
+    return corrected
+
+
+def _settle_end(call: Node, following: Node | None, run: Run, tree: Tree) -> None:
+    if _went_on(call):
+        _prolong(call, following, run, tree)
+        return
+    tools = started_between(run.tools, call.start + 1, call.end) if run.tools else ()
+    if not _end_at_last_token(call, tools) and tools:
+        _cut_at_tools(call, following, tools, tree)
 
 
 def _went_on(call: Node) -> bool:
@@ -194,9 +256,12 @@ def _went_on(call: Node) -> bool:
     span closed at the response's headers.
     """
     facts = call.facts
-    return facts.ends_early or any(
-        c.is_event and c.after_ns > call.duration + MS for c in facts.ttft_claims
-    )
+    if facts.ends_early:
+        return True
+    for claim in facts.ttft_claims:
+        if claim.is_event and claim.after_ns > call.duration + MS:
+            return True
+    return False
 
 
 def _prolong(call: Node, following: Node | None, run: Run, tree: Tree) -> None:
@@ -215,26 +280,24 @@ def _prolong(call: Node, following: Node | None, run: Run, tree: Tree) -> None:
         call.end = min(limits)
 
 
-def _end_at_last_token(call: Node, run: Run) -> bool:
+def _end_at_last_token(call: Node, tools: Sequence[Node]) -> bool:
     """The emitter states the last token's time, and no tool inside the span began before it."""
     if call.facts.last_token_ns is None:
         return False
     last = call.start + call.facts.last_token_ns - call.span.start_ns
-    began = [tool.start for tool in started_between(run.tools, call.start + 1, call.end)]
-    if not call.start < last <= min([call.end, *began]):
+    if not call.start < last <= min([call.end, *(tool.start for tool in tools)]):
         return False
     call.end = last
     return True
 
 
-def _cut_at_tools(call: Node, following: Node | None, run: Run, tree: Tree) -> None:
+def _cut_at_tools(call: Node, following: Node | None, inside: Sequence[Node], tree: Tree) -> None:
     """A span that encloses the tools it asked for ended when the first of them began.
 
     chat span  |------------------------------|     the answer was there
     tools            |---------|  |----------|
     call       |-----|
     """
-    inside = started_between(run.tools, call.start + 1, call.end)
     tools = [tool for tool in inside if _encloses(call, tool, following)]
     if not tools:
         return

@@ -8,13 +8,14 @@ up").
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from tracebudget.core.critical_path import Slice
 from tracebudget.core.gap import Mark, cut_by, marks_of
-from tracebudget.core.record import plain_members, record
-from tracebudget.core.run import Answers, Run
+from tracebudget.core.record import plain_members
+from tracebudget.core.run import Answers, Run, Turn
 from tracebudget.core.span import KIND_CLIENT
 from tracebudget.core.step import StepKind
 from tracebudget.core.tree import Node, Tree
@@ -52,10 +53,10 @@ CALMER = frozenset(
 IDLE_NS = 30_000_000_000  # nobody's code thinks for half a minute between two runs: a person did
 
 
-@record
+@dataclass(slots=True, eq=False)
 class PathSlice:
     """A stretch of a path with its meaning. `node` is the step it belongs to, or the span whose own
-    time it is.
+    time it is; `turn`, on the request's path, the innermost turn open there.
     """
 
     start: int
@@ -63,6 +64,7 @@ class PathSlice:
     segment: SegmentKind
     part: str | None
     node: Node
+    turn: Turn | None = None
 
     @property
     def duration(self) -> int:
@@ -70,67 +72,71 @@ class PathSlice:
 
 
 class Attribution:
-    """Turns slices of the walk into path slices. Built once a request."""
+    """Turns slices of the walk into path slices. Built once a request; gives each node its
+    owner.
+    """
 
     def __init__(self, tree: Tree, runs: Sequence[Run]) -> None:
-        self.tree, self.runs = tree, runs
-        self.owner, self.is_blind = _owners(tree)
+        self.root = tree.root
+        self.holders = _above_calls(runs)
+        self.owners = _claim(tree, self.holders)
         self.answers = Answers(runs)
         self.marks = {run: list(marks_of(run, self.answers)) for run in runs}
-        self.siblings = _run_edges(tree, runs)
+        self.edges = _run_edges(runs) if runs[1:] else {}
 
-    def attribute(self, slices: Sequence[Slice]) -> list[PathSlice]:
+    def attribute(self, slices: Iterable[Slice]) -> list[PathSlice]:
         """The meaning of each slice, in order; neighbours of one meaning are one."""
         out: list[PathSlice] = []
-        for piece in slices:
-            for path_slice in self._one(piece):
-                if path_slice.start == path_slice.end:
-                    continue
-                if out and out[-1].node is path_slice.node and _continues(out[-1], path_slice):
-                    out[-1] = _joined(out[-1], path_slice)
+        last: PathSlice | None = None
+        for start, end, node in slices:
+            for piece in self._one(start, end, node):
+                if last is not None and last.node is piece.node and _continues(last, piece):
+                    last.end = piece.end
                 else:
-                    out.append(path_slice)
+                    out.append(piece)
+                    last = piece
         return out
 
-    def _one(self, piece: Slice) -> Sequence[PathSlice]:
-        owner = self.owner[piece.node]
+    def _one(self, start: int, end: int, node: Node) -> Sequence[PathSlice]:
+        owner = node.owner
         if owner is None or owner.step is None:
-            return self._framework(piece, None)
+            return self._framework(start, end, node, self.root)
         kind = owner.step.kind
         if kind is StepKind.MODEL_CALL:
-            return split_call(owner, piece.start, piece.end)
+            return split_call(owner, start, end)
         if kind in SIMPLE:
             segment, part = SIMPLE[kind]
-            return (PathSlice(piece.start, piece.end, segment, part, owner),)
-        return self._framework(piece, owner)
+            return (PathSlice(start, end, segment, part, owner),)
+        return self._framework(start, end, node, owner)
 
-    def _framework(self, piece: Slice, owner: Node | None) -> Sequence[PathSlice]:
-        node, part = piece.node, None
+    def _framework(self, start: int, end: int, node: Node, owner: Node) -> Sequence[PathSlice]:
         if node.span.kind == KIND_CLIENT and _is_plain(node):
-            part = "io"
-        elif node.is_placeholder or (owner or self.tree.root) in self.is_blind:
-            part = "unattributed"
-        if part is not None:
-            return (PathSlice(piece.start, piece.end, SegmentKind.FRAMEWORK, part, node),)
-        run = node.run
+            return (PathSlice(start, end, SegmentKind.FRAMEWORK, "io", node),)
+        if node.is_placeholder or self._is_blind(owner):
+            return (PathSlice(start, end, SegmentKind.FRAMEWORK, "unattributed", node),)
+        run = node.scope.run
         marks = self.marks[run] if run is not None else ()
         if not marks:
-            return (self._between_runs(piece.start, piece.end, node),)
+            return (self._between_runs(start, end, node),)
         return [
-            PathSlice(start, end, SegmentKind.FRAMEWORK, mark, node)
+            PathSlice(begin, until, SegmentKind.FRAMEWORK, mark, node)
             if mark is not None
-            else self._between_runs(start, end, node)
-            for start, end, mark in cut_by(marks, piece.start, piece.end)
+            else self._between_runs(begin, until, node)
+            for begin, until, mark in cut_by(marks, start, end)
         ]
+
+    def _is_blind(self, owner: Node) -> bool:
+        """An agent, or the request, with no model call at or below it."""
+        return owner not in self.holders and (owner is self.root or _is_agent(owner))
 
     def _between_runs(self, start: int, end: int, node: Node) -> PathSlice:
         """Time between two runs of one parent is a hand-off; more than half a minute of it a
         person's wait.
         """
-        edges = self.siblings.get(node)
+        edges = self.edges.get(node)
         if edges is None or not _is_between(edges, start, end):
             return PathSlice(start, end, SegmentKind.FRAMEWORK, None, node)
-        if end - start > IDLE_NS and node is self.tree.root:
+        if end - start > IDLE_NS and node is self.root:
             return PathSlice(start, end, SegmentKind.WAIT, None, node)
         return PathSlice(start, end, SegmentKind.FRAMEWORK, "handoff", node)
 
@@ -145,35 +151,38 @@ def _continues(before: PathSlice, after: PathSlice) -> bool:
     )
 
 
-def _joined(before: PathSlice, after: PathSlice) -> PathSlice:
-    return PathSlice(before.start, after.end, before.segment, before.part, before.node)
+def _above_calls(runs: Iterable[Run]) -> set[Node]:
+    """The model calls, and all that is above one."""
+    holders: set[Node] = set()
+    for run in runs:
+        for call in run.calls:
+            node: Node | None = call
+            while node is not None and node not in holders:
+                holders.add(node)
+                node = node.parent
+    return holders
 
 
-def _owners(tree: Tree) -> tuple[dict[Node, Node | None], set[Node]]:
-    """For each node the nearest typed step at or above it, and the owners below which no model call
-    is.
+def _claim(tree: Tree, holders: set[Node]) -> list[Node]:
+    """Give each node the nearest typed step at or above it as its owner. Returns the owners that
+    count.
 
     A workflow that holds no model call owns nothing: inside a tool it is the tool's machinery.
     """
-    has_call: set[Node] = set()
-    for node in reversed(tree.nodes):
-        if node.step is not None and node.step.kind == StepKind.MODEL_CALL and not node.background:
-            has_call.add(node)
-        if node in has_call and node.parent is not None:
-            has_call.add(node.parent)
-    owner: dict[Node, Node | None] = {}
+    owners: list[Node] = []
     for node in tree.nodes:
-        above = owner[node.parent] if node.parent is not None else None
-        owner[node] = node if _claims(node, has_call) else above
-    blind = {n for n in tree.nodes if n not in has_call and (n is tree.root or _is_agent(n))}
-    return owner, blind
-
-
-def _claims(node: Node, has_call: set[Node]) -> bool:
-    kind = node.step.kind if node.step is not None else None
-    if kind is None or kind in CALMER:
-        return False
-    return kind is not StepKind.WORKFLOW or node in has_call
+        step = node.step
+        if (
+            step is None
+            or step.kind in CALMER
+            or (step.kind is StepKind.WORKFLOW and node not in holders)
+        ):
+            node.owner = node.parent.owner if node.parent is not None else None
+            continue
+        node.owner = node
+        if not node.background:
+            owners.append(node)
+    return owners
 
 
 def _is_agent(node: Node) -> bool:
@@ -230,7 +239,7 @@ def phases(call: Node) -> list[Mark]:
 # --- between runs -------------------------------------------------------------------------------
 
 
-def _run_edges(tree: Tree, runs: Sequence[Run]) -> dict[Node, tuple[list[int], list[int]]]:
+def _run_edges(runs: Sequence[Run]) -> dict[Node, tuple[list[int], list[int]]]:
     """For each span that holds several runs without being one: when runs below it ended, and when
     they started.
     """

@@ -19,8 +19,7 @@ from tracebudget.core.step import ModelFacts, Step
 from tracebudget.core.ttft import NO_TTFT, Ttft
 
 if TYPE_CHECKING:  # what is found out later, and noted on the node
-    from tracebudget.core.report import Turn
-    from tracebudget.core.run import Run
+    from tracebudget.core.run import Scope, Turn
 
 MISSING = "missing span"  # what a placeholder is called
 YEAR_2000_NS = 946_684_800 * 1_000_000_000  # times before it are a wrong unit, or a test
@@ -58,14 +57,20 @@ class Node:
     server: Node | None = None  # the inference server's view of this call
     attempt: int = 0
     background: bool = False
+    # in which a step stands; None in the background and outside every run
+    turn: Turn | None = None
     # of a model or server call: those of its step
     facts: ModelFacts = field(init=False, repr=False)
-    # the nearest run at or above
-    run: Run | None = field(init=False, repr=False)
-    # in which a step stands; None in the background and outside every run
-    turn: Turn | None = field(init=False, repr=False)
+    # whose work it is
+    scope: Scope = field(init=False, repr=False)
+    # the nearest typed step at or above to which its time belongs
+    owner: Node | None = field(init=False, repr=False)
+    # of the work at or below it, None where there is none (critical_path.py)
+    hull: tuple[int, int] | None = field(init=False, repr=False)
+    # the path may go on to what is below it
+    is_entered: bool = field(init=False, repr=False)
     # ns of the request's path, at or below
-    critical_ns: int = field(init=False, repr=False)
+    critical_ns: int = 0
 
     @property
     def id(self) -> str:
@@ -99,6 +104,7 @@ class Tree:
     is_running: bool = (
         False  # a placeholder says that the root began, and nothing yet that it ended
     )
+    is_tight: bool = False  # every span lies within its parent
 
 
 def build_tree(spans: Iterable[Span]) -> Tree:

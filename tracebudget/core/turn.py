@@ -9,30 +9,55 @@ tools         |----||-----|           |-----|
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
+from itertools import pairwise
+from operator import attrgetter
 
-from tracebudget.core.run import Run, touches
+from tracebudget.core.run import Run, Turn, touches
 from tracebudget.core.tree import Node, Note, Tree
+
+EXPLICIT = frozenset({"turn", "execute_event_loop_cycle"})  # what spans of one turn are called
 
 
 def group_turns(tree: Tree, run: Run) -> None:
-    """Set the run's boundaries, its calls' and tools' turns, and which calls are further attempts
+    """Give the run its turns, with their calls and tools, and tell which calls are further attempts
     of a failed one.
     """
-    openers = _openers(run)
     start, end = run.top.start, run.top.end
-    inside = [min(max(call.start, start), end) for call in openers[1:]]
-    run.boundaries = [start, *inside, end]
-    for node in (*run.calls, *run.tools):
-        run.turn_of[node] = turn_at(run, node.start)
+    openers = _openers(run)
+    edges = [start, *(min(max(call.start, start), end) for call in openers[1:]), end]
+    run.turns = [Turn(run, number, *edge) for number, edge in enumerate(pairwise(edges))]
+    for call, turn in _placed(run.calls, run.turns):
+        turn.calls.append(call)
+        turn.calls_end = max(turn.calls_end, call.end)
+        call.turn = turn
+    for tool, turn in _placed(run.tools, run.turns):
+        turn.tools.append(tool)
+        turn.tools_end = max(turn.tools_end, tool.end)
+        tool.turn = turn
     _note_explicit_turns(tree, run)
 
 
-def turn_at(run: Run, moment: int) -> int:
-    """The index of the turn in which a moment of the run falls; moments outside fall into the first
-    or the last.
+def _placed(nodes: Sequence[Node], turns: Sequence[Turn]) -> Iterator[tuple[Node, Turn]]:
+    """Each of the nodes, in order of start, with its turn (`turn_at`)."""
+    turn, later = turns[0], iter(turns[1:])
+    following = next(later, None)
+    for node in nodes:
+        while following is not None and following.start <= node.start:
+            turn, following = following, next(later, None)
+        yield node, turn
+
+
+def turn_at(run: Run, moment: int) -> Turn:
+    """The turn in which a moment of the run falls; moments outside fall into the first or the
+    last.
     """
-    return bisect_right(run.boundaries, moment, 1, len(run.boundaries) - 1) - 1
+    turns = run.turns
+    return turns[bisect_right(turns, moment, 1, key=_start) - 1] if turns[1:] else turns[0]
+
+
+_start = attrgetter("start")
 
 
 def _openers(run: Run) -> list[Node]:
@@ -61,6 +86,7 @@ class _Sweep:
         self.side_calls = run.side_calls
         self.last: Node | None = None  # the call before
         self.taken = 0
+        self.calls_end = 0  # the latest
         self.running: list[tuple[int, int, Node]] = []  # heap of earlier calls by their ends
         self.begin_turn()
 
@@ -77,6 +103,7 @@ class _Sweep:
     def take(self, call: Node) -> None:
         self.last = call
         self.taken += 1
+        self.calls_end = max(self.calls_end, call.end)
         heappush(self.running, (call.end, self.taken, call))
 
     def repeats_failed(self, call: Node) -> bool:
@@ -91,7 +118,10 @@ class _Sweep:
 
     def opens(self, call: Node) -> bool:
         """Every earlier call has ended, or the current turn's tools have."""
-        while self.running and self.running[0][0] <= call.start:
+        if self.calls_end <= call.start:
+            self.running.clear()
+            return True
+        while self.running[0][0] <= call.start:
             heappop(self.running)
         if all(touches(earlier, call) for _, _, earlier in self.running):
             return True
@@ -100,16 +130,11 @@ class _Sweep:
 
 def _note_explicit_turns(tree: Tree, run: Run) -> None:
     """Spans that say "turn" or "step N" and disagree are noted; the rules win."""
-    said = [child for child in run.top.children if _says_turn(child)]
-    if said and len(said) != len(run.boundaries) - 1:
-        ids = tuple(sorted(child.id for child in said))
-        tree.notes.append(
-            Note("turns_disagree", ids, {"spans": len(said), "turns": len(run.boundaries) - 1})
-        )
+    said = [child.id for child in run.top.children if _says_turn(child.span.name)]
+    if said and len(said) != len(run.turns):
+        evidence = {"spans": len(said), "turns": len(run.turns)}
+        tree.notes.append(Note("turns_disagree", tuple(sorted(said)), evidence))
 
 
-def _says_turn(node: Node) -> bool:
-    name = node.span.name
-    return name in {"turn", "execute_event_loop_cycle"} or (
-        name.startswith("step ") and name[5:].isdigit()
-    )
+def _says_turn(name: str) -> bool:
+    return name in EXPLICIT or (name.startswith("step ") and name[5:].isdigit())

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from tracebudget.core.budget import known_ttft_ns
 from tracebudget.core.finding import Case, Finding, Trait, Unknown, detector, performance
 from tracebudget.core.replay import Change, saving_ns
-from tracebudget.core.report import Turn
-from tracebudget.core.run import Run
+from tracebudget.core.run import Run, Turn
 from tracebudget.core.tree import Node
 
 MS = 1_000_000

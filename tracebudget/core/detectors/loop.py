@@ -125,7 +125,7 @@ def framework_overhead(case: Case) -> Iterator[Finding | Unknown]:
 def many_turns(case: Case) -> Iterator[Finding]:
     """The agent keeps thinking: more rounds than promised, or it was stopped for them."""
     report = case.report
-    turns, limit = len(report.runs[0].boundaries) - 1, case.limit("turns")
+    turns, limit = len(report.runs[0].turns), case.limit("turns")
     limit = MAX_TURNS if limit is None else limit
     gave_up = [
         n for n in case.failed if n.step is not None and GAVE_UP.search(n.step.error_type or "")
@@ -172,7 +172,7 @@ def network_gap(case: Case) -> Iterator[Finding | Unknown]:
 def handoff_gap(case: Case) -> Iterator[Finding]:
     """Time between agents in which neither works."""
     report = case.report
-    for piece, _ in report.path:
+    for piece in report.path:
         if (
             piece.part == "handoff"
             and piece.duration > GAP_NS

@@ -131,7 +131,7 @@ def _is_untraced(case: Case, start: int, end: int) -> bool:
     """Between the two something ran that no span shows: it may have been a tool."""
     return any(
         piece.part == "unattributed" and start <= piece.start and piece.duration >= WORTH_NS
-        for piece, _ in case.report.path_between(start, end)
+        for piece in case.report.path_between(start, end)
     )
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracebudget.core.report import Report, Turn
-from tracebudget.core.run import Answers
+from tracebudget.core.report import Report
+from tracebudget.core.run import Answers, Turn
 from tracebudget.core.tree import Node, Note
 
 MS = 1_000_000
@@ -49,8 +49,8 @@ def _untraced_tools(report: Report) -> Iterator[Note]:
 
 
 def _unattributed_ns(report: Report, turn: Turn) -> int:
-    placed = report.path_between(turn.start, turn.end)
-    return sum(p.duration for p, at in placed if at is turn and p.part == "unattributed")
+    pieces = report.path_between(turn.start, turn.end)
+    return sum(p.duration for p in pieces if p.turn is turn and p.part == "unattributed")
 
 
 def _is_followed(turn: Turn) -> bool:

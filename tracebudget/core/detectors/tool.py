@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tracebudget.core.content import ARGUMENTS, TIMEOUT, ToolRequest
 from tracebudget.core.finding import Case, Finding, Trait, Unknown, detector, performance
 from tracebudget.core.replay import Change, saving_ns
-from tracebudget.core.report import Turn
+from tracebudget.core.run import Turn
 from tracebudget.core.tree import Node
 
 MS = 1_000_000
