@@ -135,28 +135,21 @@ class _Walk:
                 self.slices.append((child.end, at, node))
                 at = child.end
             begin = child.start if child.start > start else start
-            self.enter(begin, at, child)
+            (self.waiting if child.is_entered else self.slices).append((begin, at, child))
             at = begin
         if at > start:
             self.slices.append((start, at, node))
         self.left_off[node] = left
-
-    def enter(self, start: int, end: int, node: Node) -> None:
-        if node.is_entered:
-            self.waiting.append((start, end, node))
-        else:
-            self.slices.append((start, end, node))
 
     def through(self, start: int, end: int, node: Node) -> None:
         """Walk [start, end) of a span whose children overlap."""
         covers = self.covers.get(node)
         if covers is None:
             covers = self.covers[node] = _Covers(node)
-        for begin, until, cover in reversed(covers.pieces(start, end)):
-            if cover is node:
-                self.slices.append((begin, until, node))
-            else:
-                self.enter(begin, until, cover)
+        for piece in reversed(covers.pieces(start, end)):
+            cover = piece[2]
+            is_own = cover is node or not cover.is_entered
+            (self.slices if is_own else self.waiting).append(piece)
 
 
 _by_end = itemgetter(1, 0)

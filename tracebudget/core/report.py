@@ -5,17 +5,19 @@ place.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from operator import attrgetter
 
 from tracebudget.core.calls import read_steps
 from tracebudget.core.clock import settle_clock
-from tracebudget.core.critical_path import Slice, critical_path, find_hulls
+from tracebudget.core.critical_path import Interval, Slice, critical_path, find_hulls
 from tracebudget.core.profile import Profile
 from tracebudget.core.rehearsal import Rehearsals
 from tracebudget.core.run import Answers, Run, Turn, find_runs, name_tools, settle_ends
-from tracebudget.core.segment import CALMER, PARTS, TOOL_KINDS, Attribution, PathSlice, SegmentKind
+from tracebudget.core.segment import PARTS, SIMPLE, Attribution, PathSlice, SegmentKind
 from tracebudget.core.step import ACTORS, StepKind
 from tracebudget.core.timing import settle_timing
 from tracebudget.core.tree import Node, Note, Tree
@@ -77,11 +79,12 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
     whole = attribution.attribute(slices)
     _measure_turns(runs, whole, attribution)
     turns = _list_turns(runs)
-    path = list(_cut_at_turns(whole))
-    calls = _of_kind(steps, StepKind.MODEL_CALL)
+    path = _cut_at_turns(whole)
+    by_kind = _by_kind(steps)
+    calls = by_kind[StepKind.MODEL_CALL]
     _place_in_turns(steps)
     _nest(runs)
-    segments, parts = _totals(path), _parts(path, steps, calls)
+    segments, parts = _totals(path), _parts(path, by_kind)
     return Report(
         tree=tree,
         runs=runs,
@@ -91,7 +94,7 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         steps=steps,
         calls=calls,
         good_calls=[call for call in calls if not call.background and not _failed(call)],
-        tools=_of_kind(steps, StepKind.TOOL_CALL),
+        tools=by_kind[StepKind.TOOL_CALL],
         segments=segments,
         busy=_busy(tree, attribution.owners, segments, path),
         parts=parts,
@@ -126,8 +129,12 @@ def _in_order(tree: Tree) -> list[Node]:
     return sorted([node for node in tree.nodes if node.step is not None], key=Node.order)
 
 
-def _of_kind(steps: Sequence[Node], kind: StepKind) -> list[Node]:
-    return [node for node in steps if node.step is not None and node.step.kind is kind]
+def _by_kind(steps: Iterable[Node]) -> defaultdict[StepKind, list[Node]]:
+    by_kind: defaultdict[StepKind, list[Node]] = defaultdict(list)
+    for node in steps:
+        if node.step is not None:
+            by_kind[node.step.kind].append(node)
+    return by_kind
 
 
 def _failed(call: Node) -> bool:
@@ -161,7 +168,8 @@ def _measure_turns(
     """Give each turn its segments, from its run's own walk. A run that lies on its surroundings'
     path in full shares theirs: the walk is the same.
     """
-    walks = [_Walk(whole, _shares(whole, runs))]
+    shares = {run: run.top.critical_ns for run in runs}
+    walks = [_Walk(whole, shares)]
     walk_of: dict[Run | None, _Walk] = {None: walks[0]}
     for run in runs:
         walk, top = walk_of[run.parent], run.top
@@ -220,26 +228,28 @@ def _list_turns(runs: Sequence[Run]) -> list[Turn]:
     return turns
 
 
-def _cut_at_turns(path: Iterable[PathSlice]) -> Iterator[PathSlice]:
+def _cut_at_turns(path: Iterable[PathSlice]) -> list[PathSlice]:
     """Each slice in the innermost turn open there, cut where that turn changes."""
-    reached: dict[Run, int] = {}  # the turn that a run has come to
-    for piece in path:
-        run = piece.node.scope.run
+    cut: list[PathSlice] = []
+    reached: dict[Run, Turn] = {}  # the turn that a run has come to
+    for run, pieces in groupby(path, key=_run):
         if run is None:
-            yield piece
+            cut += pieces
             continue
-        turns, number = run.turns, reached.get(run, 0)
-        last = len(turns) - 1
-        while number < last and turns[number].end <= piece.start:
-            number += 1
-        while number < last and turns[number].end < piece.end:
-            turn = turns[number]
-            yield replace(piece, end=turn.end, turn=turn)
-            piece.start = turn.end
-            number += 1
-        reached[run] = number
-        piece.turn = turns[number]
-        yield piece
+        turn = reached.get(run) or run.turns[0]
+        for piece in pieces:
+            while piece.end > turn.end and not turn.is_last:
+                if piece.start < turn.end:
+                    cut.append(replace(piece, end=turn.end, turn=turn))
+                    piece.start = turn.end
+                turn = run.turns[turn.number + 1]
+            piece.turn = turn
+            cut.append(piece)
+        reached[run] = turn
+    return cut
+
+
+_run = attrgetter("node.scope.run")
 
 
 def _place_in_turns(steps: Sequence[Node]) -> None:
@@ -267,7 +277,7 @@ def _nest(runs: Sequence[Run]) -> None:
     """Tie nested runs to the turns that called them, and tell those how much of their time they
     gave away.
     """
-    away: dict[Turn, list[tuple[int, int]]] = {}
+    away: dict[Turn, list[Interval]] = {}
     for run in runs:
         if run.parent is None:
             continue
@@ -283,7 +293,7 @@ def _nest(runs: Sequence[Run]) -> None:
         turn.delegated_ns = union_ns(intervals)
 
 
-def union_ns(spans: Iterable[tuple[int, int]]) -> int:
+def union_ns(spans: Iterable[Interval]) -> int:
     """The length of a union of intervals."""
     total, at = 0, None
     for start, end in sorted(spans):
@@ -322,16 +332,15 @@ def _busy(
     """
     clipped = {} if tree.is_tight else _clipped_to_parents(tree)
     root = tree.root
-    below: dict[Node, list[tuple[int, int]]] = {}
+    below: defaultdict[Node, list[Interval]] = defaultdict(list)
     for node in owners:
-        if node is not root:
-            above = (node.parent.owner if node.parent is not None else None) or root
-            below.setdefault(above, []).append(clipped.get(node) or (node.start, node.end))
+        if node.parent is not None:
+            seen = clipped[node] if clipped else (node.start, node.end)
+            below[node.parent.owner or root].append(seen)
     busy = dict.fromkeys(SEGMENTS, 0)
     for node in owners if root.owner is root else [root, *owners]:
-        start, end = clipped.get(node) or (node.start, node.end)
-        inside = union_ns(below[node]) if node in below else 0
-        _add_busy(busy, node, end - start - inside)
+        start, end = clipped[node] if clipped else (node.start, node.end)
+        _add_busy(busy, node, end - start - (union_ns(below[node]) if node in below else 0))
     if critical[SegmentKind.WAIT]:  # an idle gap is nobody's work
         busy[SegmentKind.FRAMEWORK] -= sum(
             piece.duration
@@ -341,9 +350,9 @@ def _busy(
     return {segment: max(busy[segment], critical[segment]) for segment in SEGMENTS}
 
 
-def _clipped_to_parents(tree: Tree) -> dict[Node, tuple[int, int]]:
+def _clipped_to_parents(tree: Tree) -> dict[Node, Interval]:
     """Each span's interval as far as all spans above it contain it."""
-    seen: dict[Node, tuple[int, int]] = {}
+    seen: dict[Node, Interval] = {}
     for node in tree.nodes:
         start, end = node.start, node.end
         if node.parent is not None:
@@ -356,23 +365,19 @@ def _clipped_to_parents(tree: Tree) -> dict[Node, tuple[int, int]]:
 
 
 def _add_busy(busy: dict[SegmentKind, int], node: Node, own_ns: int) -> None:
-    kind = node.step.kind if node.step is not None and node.step.kind not in CALMER else None
-    if kind == StepKind.MODEL_CALL and node.step is not None:
-        prefill = own_ns if node.step.is_error else min(own_ns, node.ttft.split_ns or 0)
+    step = node.step
+    if step is None or (step.kind is not StepKind.MODEL_CALL and step.kind not in SIMPLE):
+        busy[SegmentKind.FRAMEWORK] += own_ns
+    elif step.kind is StepKind.MODEL_CALL:
+        prefill = own_ns if step.is_error else min(own_ns, node.ttft.split_ns or 0)
         busy[SegmentKind.PREFILL] += prefill
         busy[SegmentKind.DECODE] += own_ns - prefill
-    elif kind in TOOL_KINDS:
-        busy[SegmentKind.TOOL] += own_ns
-    elif kind == StepKind.WAIT:
-        busy[SegmentKind.WAIT] += own_ns
-    elif kind == StepKind.QUEUE:
-        busy[SegmentKind.PREFILL] += own_ns
     else:
-        busy[SegmentKind.FRAMEWORK] += own_ns
+        busy[SIMPLE[step.kind][0]] += own_ns
 
 
 def _parts(
-    path: Iterable[PathSlice], steps: Sequence[Node], calls: Sequence[Node]
+    path: Iterable[PathSlice], by_kind: Mapping[StepKind, Sequence[Node]]
 ) -> dict[SegmentKind, dict[str, int | None]]:
     """Nanoseconds of each named part. Queue, network and engine time are None where no call tells
     them.
@@ -380,7 +385,7 @@ def _parts(
     parts: dict[SegmentKind, dict[str, int | None]] = {
         segment: dict.fromkeys(names, 0) for segment, names in PARTS.items()
     }
-    told = _told_parts(steps, calls)
+    told = _told_parts(by_kind)
     for name in PARTS[SegmentKind.PREFILL]:
         if name not in told:
             parts[SegmentKind.PREFILL][name] = None
@@ -392,10 +397,10 @@ def _parts(
     return parts
 
 
-def _told_parts(steps: Sequence[Node], calls: Sequence[Node]) -> set[str]:
+def _told_parts(by_kind: Mapping[StepKind, Sequence[Node]]) -> set[str]:
     """The parts of prefill that some call with a prefill tells."""
-    told = {"queue"} if _of_kind(steps, StepKind.QUEUE) else set[str]()
-    for call in calls:
+    told = {"queue"} if by_kind[StepKind.QUEUE] else set[str]()
+    for call in by_kind[StepKind.MODEL_CALL]:
         if call.ttft.split_ns is None:
             continue
         if call.facts.queue_ns is not None:

@@ -100,15 +100,15 @@ def find_runs(tree: Tree, steps: Sequence[Node]) -> list[Run]:
     its scope.
     """
     scopes = _open_scopes(tree)
-    by_top = _runs_of_calls(steps) or {tree.root: Run(tree.root)}
+    work = [node for node in steps if not node.background]
+    by_top = _runs_of_calls(work) or {tree.root: Run(tree.root)}
     for scope in scopes:
         scope.run = by_top.get(scope.top) or (scope.outer.run if scope.outer is not None else None)
-    runs = [by_top[scope.top] for scope in scopes if scope.top in by_top]
-    runs = list(dict.fromkeys(runs)) if runs[1:] else runs
+    runs = list(dict.fromkeys(by_top[scope.top] for scope in scopes if scope.top in by_top))
     for run in runs:
         run.parent = _run_above(run.top)
-    for node in steps:
-        if node.step is not None and node.step.kind is StepKind.TOOL_CALL and not node.background:
+    for node in work:
+        if node.step is not None and node.step.kind is StepKind.TOOL_CALL:
             run_above = _run_above(node)
             if run_above is not None:
                 run_above.tools.append(node)
@@ -148,7 +148,7 @@ def _runs_of_calls(steps: Iterable[Node]) -> dict[Node, Run]:
     """The runs by their tops, with their calls."""
     by_top: dict[Node, Run] = {}
     for node in steps:
-        if node.step is None or node.step.kind is not StepKind.MODEL_CALL or node.background:
+        if node.step is None or node.step.kind is not StepKind.MODEL_CALL:
             continue
         scope = node.scope
         run = by_top.get(scope.top)

@@ -40,8 +40,9 @@ PARTS: dict[SegmentKind, tuple[str, ...]] = {
 }
 
 TOOL_KINDS = frozenset({StepKind.TOOL_CALL, StepKind.RETRIEVAL, StepKind.EMBEDDING})
-# Steps whose whole time is one segment, and which part of it.
-SIMPLE: dict[StepKind, tuple[SegmentKind, str | None]] = {
+Meaning = tuple[SegmentKind, str | None]  # a segment, and which part of it
+# Steps whose whole time is one segment.
+SIMPLE: dict[StepKind, Meaning] = {
     **dict.fromkeys(TOOL_KINDS, (SegmentKind.TOOL, None)),
     StepKind.WAIT: (SegmentKind.WAIT, None),
     StepKind.QUEUE: (SegmentKind.PREFILL, "queue"),
@@ -86,69 +87,71 @@ class Attribution:
 
     def attribute(self, slices: Iterable[Slice]) -> list[PathSlice]:
         """The meaning of each slice, in order; neighbours of one meaning are one."""
-        out: list[PathSlice] = []
-        last: PathSlice | None = None
+        path: list[PathSlice] = []
         for start, end, node in slices:
-            for piece in self._one(start, end, node):
-                if last is not None and last.node is piece.node and _continues(last, piece):
-                    last.end = piece.end
-                else:
-                    out.append(piece)
-                    last = piece
-        return out
+            owner = node.owner
+            if owner is None or owner.step is None:
+                self._add_framework(path, start, end, node)
+                continue
+            kind = owner.step.kind
+            if kind is StepKind.MODEL_CALL:
+                _add_call(path, start, end, owner)
+            elif kind in SIMPLE:
+                _add(path, start, end, *SIMPLE[kind], owner)
+            else:
+                self._add_framework(path, start, end, node)
+        return path
 
-    def _one(self, start: int, end: int, node: Node) -> Sequence[PathSlice]:
-        owner = node.owner
-        if owner is None or owner.step is None:
-            return self._framework(start, end, node, self.root)
-        kind = owner.step.kind
-        if kind is StepKind.MODEL_CALL:
-            return split_call(owner, start, end)
-        if kind in SIMPLE:
-            segment, part = SIMPLE[kind]
-            return (PathSlice(start, end, segment, part, owner),)
-        return self._framework(start, end, node, owner)
-
-    def _framework(self, start: int, end: int, node: Node, owner: Node) -> Sequence[PathSlice]:
-        if node.span.kind == KIND_CLIENT and _is_plain(node):
-            return (PathSlice(start, end, SegmentKind.FRAMEWORK, "io", node),)
-        if node.is_placeholder or self._is_blind(owner):
-            return (PathSlice(start, end, SegmentKind.FRAMEWORK, "unattributed", node),)
+    def _add_framework(self, path: list[PathSlice], start: int, end: int, node: Node) -> None:
         run = node.scope.run
-        marks = self.marks[run] if run is not None else ()
-        if not marks:
-            return (self._between_runs(start, end, node),)
-        return [
-            PathSlice(begin, until, SegmentKind.FRAMEWORK, mark, node)
-            if mark is not None
-            else self._between_runs(begin, until, node)
-            for begin, until, mark in cut_by(marks, start, end)
-        ]
+        if node.span.kind == KIND_CLIENT and _is_plain(node):
+            _add(path, start, end, SegmentKind.FRAMEWORK, "io", node)
+        elif node.is_placeholder or self._is_blind(node.owner or self.root):
+            _add(path, start, end, SegmentKind.FRAMEWORK, "unattributed", node)
+        elif run is None or not self.marks[run]:
+            _add(path, start, end, *self._between_runs(start, end, node), node)
+        else:
+            for begin, until, mark in cut_by(self.marks[run], start, end):
+                if mark is not None:
+                    _add(path, begin, until, SegmentKind.FRAMEWORK, mark, node)
+                else:
+                    _add(path, begin, until, *self._between_runs(begin, until, node), node)
 
     def _is_blind(self, owner: Node) -> bool:
         """An agent, or the request, with no model call at or below it."""
         return owner not in self.holders and (owner is self.root or _is_agent(owner))
 
-    def _between_runs(self, start: int, end: int, node: Node) -> PathSlice:
+    def _between_runs(self, start: int, end: int, node: Node) -> Meaning:
         """Time between two runs of one parent is a hand-off; more than half a minute of it a
         person's wait.
         """
         edges = self.edges.get(node)
         if edges is None or not _is_between(edges, start, end):
-            return PathSlice(start, end, SegmentKind.FRAMEWORK, None, node)
+            return SegmentKind.FRAMEWORK, None
         if end - start > IDLE_NS and node is self.root:
-            return PathSlice(start, end, SegmentKind.WAIT, None, node)
-        return PathSlice(start, end, SegmentKind.FRAMEWORK, "handoff", node)
+            return SegmentKind.WAIT, None
+        return SegmentKind.FRAMEWORK, "handoff"
+
+
+def _add(  # noqa: PLR0913, PLR0917  (called for every slice: keywords would cost a fifth more)
+    path: list[PathSlice], start: int, end: int, segment: SegmentKind, part: str | None, node: Node
+) -> None:
+    """Add to a path, as one with the last slice where that means the same."""
+    if path:
+        last = path[-1]
+        if (
+            last.node is node
+            and last.end == start
+            and last.segment is segment
+            and last.part == part
+        ):
+            last.end = end
+            return
+    path.append(PathSlice(start, end, segment, part, node))
 
 
 def _is_plain(node: Node) -> bool:
     return node.step is None and not node.is_placeholder and node.absorbed is None
-
-
-def _continues(before: PathSlice, after: PathSlice) -> bool:
-    return (
-        before.end == after.start and before.segment == after.segment and before.part == after.part
-    )
 
 
 def _above_calls(runs: Iterable[Run]) -> set[Node]:
@@ -192,25 +195,23 @@ def _is_agent(node: Node) -> bool:
 # --- model calls --------------------------------------------------------------------------------
 
 
-def split_call(call: Node, start: int, end: int) -> Sequence[PathSlice]:
+def _add_call(path: list[PathSlice], start: int, end: int, call: Node) -> None:
     """A stretch of a call cut at its first token, and before it at network and queue.
 
     |-network-|-queue-|----- compute -----|-engine_other-|-------- decode --------|
     """
     if call.step is not None and call.step.is_error:
-        return (PathSlice(start, end, SegmentKind.PREFILL, None, call),)
+        _add(path, start, end, SegmentKind.PREFILL, None, call)
+        return
     if call.ttft.split_ns is None:
-        return (PathSlice(start, end, SegmentKind.DECODE, "unsplit", call),)
+        _add(path, start, end, SegmentKind.DECODE, "unsplit", call)
+        return
     first_token = call.start + call.ttft.split_ns
-    pieces = []
     if start < first_token:
-        pieces += [
-            PathSlice(begin, until, SegmentKind.PREFILL, name, call)
-            for begin, until, name in cut_by(phases(call), start, min(end, first_token))
-        ]
+        for begin, until, name in cut_by(phases(call), start, min(end, first_token)):
+            _add(path, begin, until, SegmentKind.PREFILL, name, call)
     if first_token < end:
-        pieces.append(PathSlice(max(start, first_token), end, SegmentKind.DECODE, None, call))
-    return pieces
+        _add(path, max(start, first_token), end, SegmentKind.DECODE, None, call)
 
 
 def phases(call: Node) -> list[Mark]:

@@ -288,6 +288,8 @@ def _rooted(tops: list[Node], orphans: list[Node], notes: list[Note]) -> tuple[N
     """Choose or make the root, and hang the rest below it; one placeholder for each parent that is
     not here.
     """
+    if len(tops) == 1 and not orphans:
+        return tops[0], []
     lost = [node for node in orphans if not node.detached]
     missing = sorted({node.span.parent_id for node in lost})
     root = _local_root(tops, orphans)

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
 
-from tracebudget.core.run import Run, Turn, touches
+from tracebudget.core.run import Run, Turn, started_between, touches
 from tracebudget.core.tree import Node, Note, Tree
 
 EXPLICIT = frozenset({"turn", "execute_event_loop_cycle"})  # what spans of one turn are called
@@ -67,14 +67,23 @@ def _openers(run: Run) -> list[Node]:
     openers: list[Node] = []
     sweep = _Sweep(run)
     for call in run.calls:
-        sweep.advance(call)
-        if sweep.repeats_failed(call):
-            call.attempt = sweep.last.attempt + 1 if sweep.last is not None else 0
+        last = sweep.last
+        if last is not None and _repeats_failed(last, call, run):
+            call.attempt = last.attempt + 1
         elif call not in run.side_calls and (not openers or sweep.opens(call)):
             openers.append(call)
-            sweep.begin_turn()
+            sweep.begin_turn(call)
         sweep.take(call)
     return openers or run.calls[:1]
+
+
+def _repeats_failed(last: Node, call: Node, run: Run) -> bool:
+    """The call before failed and had ended, and no tool has started since: this is its next
+    attempt.
+    """
+    if last.step is None or not last.step.is_error or last.end > call.start:
+        return False
+    return last not in run.side_calls and not started_between(run.tools, last.end, call.start)
 
 
 class _Sweep:
@@ -83,38 +92,19 @@ class _Sweep:
     def __init__(self, run: Run) -> None:
         self.tools = run.tools
         self.next_tool = 0
-        self.side_calls = run.side_calls
         self.last: Node | None = None  # the call before
         self.taken = 0
         self.calls_end = 0  # the latest
         self.running: list[tuple[int, int, Node]] = []  # heap of earlier calls by their ends
-        self.begin_turn()
 
-    def begin_turn(self) -> None:
-        self.tool_seen, self.tools_end = False, 0
-
-    def advance(self, call: Node) -> None:
-        """Take in the tools that started before this call."""
-        while self.next_tool < len(self.tools) and self.tools[self.next_tool].start < call.start:
-            tool = self.tools[self.next_tool]
-            self.tool_seen, self.tools_end = True, max(self.tools_end, tool.end)
-            self.next_tool += 1
+    def begin_turn(self, call: Node) -> None:
+        self.start, self.tools_end = call.start, 0
 
     def take(self, call: Node) -> None:
         self.last = call
         self.taken += 1
         self.calls_end = max(self.calls_end, call.end)
         heappush(self.running, (call.end, self.taken, call))
-
-    def repeats_failed(self, call: Node) -> bool:
-        """The call before failed and had ended, and no tool has started since: this is its next
-        attempt.
-        """
-        last = self.last
-        if last is None or last.step is None or not last.step.is_error or last.end > call.start:
-            return False
-        tool_since = self.next_tool > 0 and self.tools[self.next_tool - 1].start >= last.end
-        return not tool_since and last not in self.side_calls
 
     def opens(self, call: Node) -> bool:
         """Every earlier call has ended, or the current turn's tools have."""
@@ -125,7 +115,17 @@ class _Sweep:
             heappop(self.running)
         if all(touches(earlier, call) for _, _, earlier in self.running):
             return True
-        return self.tool_seen and self.tools_end <= call.start
+        self._take_tools(call.start)
+        return 0 < self.tools_end <= call.start
+
+    def _take_tools(self, moment: int) -> None:
+        """Take in the current turn's tools that started before a moment."""
+        tools, index = self.tools, self.next_tool
+        while index < len(tools) and tools[index].start < moment:
+            if tools[index].start >= self.start:
+                self.tools_end = max(self.tools_end, tools[index].end)
+            index += 1
+        self.next_tool = index
 
 
 def _note_explicit_turns(tree: Tree, run: Run) -> None:
