@@ -8,7 +8,7 @@ framework LLM span  |--------------------|     wrapper: lends what the call lack
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -33,6 +33,7 @@ from tracebudget.core.tree import Node, Note, Tree, ancestors, relist
 TWIN_OVERLAP = (
     0.9  # of the longer one: siblings from two instrumentations that share so much are one call
 )
+NEAR = 4  # siblings among which a twin is looked for: between the two others may have begun
 HEADERS_NS = 20_000_000  # between a response's headers and the first read of its stream
 RECORDS = frozenset({"ignore", "copy", "stream_log"})  # roles of spans that repeat another one
 LOOK_UP = 16  # ancestors searched for a fact that a dialect writes further up
@@ -315,8 +316,7 @@ def _join_twins(calls: list[Node], tree: Tree) -> list[Node]:
     """Of siblings that are one call, the one that knows more stays."""
     kept: list[Node] = []
     for call in sorted(calls, key=Node.order) if calls[1:] else calls:
-        near = [other for other in kept[-4:] if other.end > call.start]
-        twin = next((other for other in near if _are_twins(other, call)), None) if near else None
+        twin = _twin(call, kept, _are_twins)
         if twin is None:
             kept.append(call)
             continue
@@ -329,6 +329,14 @@ def _join_twins(calls: list[Node], tree: Tree) -> list[Node]:
         tree.notes.append(Note("twin_spans", tuple(sorted((stays.id, goes.id)))))
         kept[kept.index(twin)] = stays
     return kept
+
+
+def _twin(node: Node, kept: Sequence[Node], are_twins: Callable[[Node, Node], bool]) -> Node | None:
+    """Which of the last few siblings, in order, is the same call. One that had ended is not."""
+    for other in kept[-NEAR:]:
+        if other.end > node.start and are_twins(other, node):
+            return other
+    return None
 
 
 def _knowledge(node: Node) -> tuple[bool, bool, bool]:
@@ -377,8 +385,9 @@ def join_tools(tree: Tree) -> None:
     for tool in tools:
         _join_to_outer(tool)
     if tools[1:]:
+        parents = {tool.parent for tool in tools}
         for parent in tree.nodes:
-            if parent.children[1:]:
+            if parent in parents:
                 _join_tool_twins(parent, tree)
 
 
@@ -427,9 +436,9 @@ def _join_tool_twins(parent: Node, tree: Tree) -> None:
     """Two instrumentations that each wrote a span of one tool call, side by side."""
     kept: list[Node] = []
     for node in parent.children:
-        if node.step is None or node.step.kind != StepKind.TOOL_CALL:
+        if node.step is None or node.step.kind is not StepKind.TOOL_CALL:
             continue
-        twin = next((other for other in kept[-4:] if _are_tool_twins(other, node)), None)
+        twin = _twin(node, kept, _are_tool_twins)
         if twin is None:
             kept.append(node)
         else:

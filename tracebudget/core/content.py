@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -239,12 +239,17 @@ def _is_cut(facts: SpanFacts) -> bool:
     attributes = facts.span.attributes
     for key in facts.present.texts:
         text = attributes[key]
-        if type(text) is str and text.startswith(OPENED) and not text.rstrip().endswith(CLOSED):
+        if (
+            type(text) is str
+            and text[:1] in OPENED
+            and text[-1:] not in CLOSED
+            and text.rstrip()[-1:] not in CLOSED
+        ):
             return True
     return False
 
 
-OPENED, CLOSED = ("[", "{"), ("]", "}")  # of what is JSON
+OPENED, CLOSED = frozenset("[{"), frozenset("]}")  # how a JSON text begins and ends
 
 
 # --- prompts ------------------------------------------------------------------------------------
@@ -383,9 +388,9 @@ def _tool_requests(facts: SpanFacts, digest: Fingerprint) -> tuple[ToolRequest, 
     for place in facts.present.answers:
         for answer in _answers(facts.span, place):
             seen = True
-            requests = tuple(_requests_in(answer, digest))
+            requests = _requests_in(answer, digest) if answer is not None else []
             if requests:
-                return requests
+                return tuple(requests)
     return () if seen else None
 
 
@@ -443,42 +448,34 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return root
 
 
-def _requests_in(answer: Any, digest: Fingerprint) -> Iterator[ToolRequest]:
+def _requests_in(answer: Any, digest: Fingerprint) -> list[ToolRequest]:
     """Search an answer, breadth first and bounded, for the shapes in which providers write a tool
     call.
     """
-    queue, seen_ids = [answer], set()
+    found: dict[object, ToolRequest] = {}  # by call id, those without one by themselves
+    queue = [answer]
     for node in queue:
+        if type(node) not in NESTED:
+            continue
         if type(node) is list:
             queue += node
-        elif type(node) is dict:
-            request = _as_request(node, digest) if not TOLD_BY.isdisjoint(node) else None
-            if request is None:
-                queue += node.values()
-            elif request.call_id is None or request.call_id not in seen_ids:
-                seen_ids.add(request.call_id)
-                yield request
+        elif TOLD_BY.isdisjoint(node) or (request := _as_request(node, digest)) is None:
+            queue += node.values()
         else:
-            continue
+            found.setdefault(request.call_id or request, request)
         if len(queue) > MAX_NODES:
-            return
+            break
+    return list(found.values())
 
 
 def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | None:
     """A tool call as OpenAI, Anthropic, Gemini, LangChain, AI SDK, Haystack and OTel write it."""
-    call_id = _text(node.get("call_id")) or _text(node.get("id")) or _text(node.get("toolCallId"))
-    inner = (
-        node.get("function")
-        or node.get("functionCall")
-        or node.get("function_call")
-        or node.get("toolUse")
-        or node.get("toolRequest")
-    )
+    call_id = _first_text(node, OUTER_IDS)
+    inner = next((inner for key in AROUND_CALLS if (inner := node.get(key))), None)
     if type(inner) is dict:
-        ids = (call_id, *(_text(inner.get(key)) for key in INNER_IDS))
-        node, call_id = inner, next(filter(None, ids), None)
-    name = next((name for key in TOOL_NAMES if (name := _text(node.get(key)))), None)
-    key = next((key for key in ("arguments", "args", "input") if key in node), None)
+        node, call_id = inner, call_id or _first_text(inner, INNER_IDS)
+    name = _first_text(node, TOOL_NAMES)
+    key = next((key for key in ARGUMENT_KEYS if key in node), None)
     kind = node.get("type")
     if not name or key is None or (kind is not None and kind not in REQUEST_TYPES):
         return None
@@ -489,10 +486,12 @@ def _as_request(node: Mapping[str, Any], digest: Fingerprint) -> ToolRequest | N
     return ToolRequest(name, call_id, is_parsed, node[key], digest)
 
 
+NESTED = frozenset({dict, list})
 TOOL_NAMES = ("name", "toolName", "tool_name")
-TOLD_BY = frozenset(
-    {*TOOL_NAMES, "function", "functionCall", "function_call", "toolUse", "toolRequest"}
-)
+AROUND_CALLS = ("function", "functionCall", "function_call", "toolUse", "toolRequest")
+TOLD_BY = frozenset({*TOOL_NAMES, *AROUND_CALLS})
+ARGUMENT_KEYS = ("arguments", "args", "input")
+OUTER_IDS = ("call_id", "id", "toolCallId")
 INNER_IDS = ("id", "toolUseId", "ref")
 REQUEST_TYPES = frozenset(
     {
@@ -508,8 +507,13 @@ REQUEST_TYPES = frozenset(
 )
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+def _first_text(node: Mapping[str, Any], keys: Iterable[str]) -> str | None:
+    for key in keys:
+        if key in node:
+            value = node[key]
+            if type(value) is str and value:
+                return value
+    return None
 
 
 # --- tool calls ---------------------------------------------------------------------------------
@@ -518,11 +522,13 @@ def _text(value: Any) -> str | None:
 def _arguments(facts: SpanFacts, digest: Fingerprint) -> tuple[str, bool | None] | None:
     """Read from the first place that holds them; broken if they are so in any."""
     values = [fact.value for fact in facts.all("tool_arguments")]
-    read = [canonical_arguments(v) for n, v in enumerate(values) if v not in values[:n]]
-    if not read:
+    if not values:
         return None
-    broken = any(is_json is False for _, is_json in read)
-    return digest(read[0][0]), False if broken else read[0][1]
+    text, is_json = canonical_arguments(values[0])
+    others = [v for n, v in enumerate(values[1:], 1) if v not in values[:n]]
+    if any(_read_arguments(value)[1] is False for value in others):
+        is_json = False
+    return digest(text), is_json
 
 
 def _result(facts: SpanFacts) -> tuple[int, bool] | None:
@@ -586,17 +592,18 @@ def _read_arguments(value: Any) -> tuple[Any, bool | None]:
 
 def _wrapped_text(body: Any) -> str | None:
     """`{"arguments": "{...}"}` and `{"args": ["{...}"], "kwargs": {}}` hold the model's text."""
+    inner = None
     if type(body) is not dict:
         return None
-    inner = body.get("arguments") if len(body) == 1 else None
-    if (
-        set(body) == {"args", "kwargs"}
-        and not body["kwargs"]
-        and isinstance(body["args"], list)
-        and len(body["args"]) == 1
-    ):
-        inner = body["args"][0]
+    if "arguments" in body:
+        inner = body["arguments"] if len(body) == 1 else None
+    elif "kwargs" in body and body.keys() == PYTHON_CALL and not body["kwargs"]:
+        args = body["args"]
+        inner = args[0] if type(args) is list and len(args) == 1 else None
     return inner if isinstance(inner, str) and inner.lstrip()[:1] in ("{", "[") else None
+
+
+PYTHON_CALL = frozenset({"args", "kwargs"})
 
 
 def _as_text(value: Any) -> str:

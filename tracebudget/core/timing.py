@@ -20,12 +20,14 @@ def settle_timing(tree: Tree, profile: Profile | None) -> None:
     """Set every model call's TTFT, and note what could not be believed."""
     for node in tree.nodes:
         step = node.step
-        if step is None or step.model is None or step.kind != StepKind.MODEL_CALL:
+        if step is None or step.kind is not StepKind.MODEL_CALL:
             continue
         if node.server is not None and node.server is not node:
-            node.take(replace(step, model=_with_engine(step.model, node.server)))
+            node.take(replace(step, model=_with_engine(node.facts, node.server)))
         node.ttft = _settled(node, tree, profile)
-        _note_tokens(node, tree)
+        refused = node.facts.tokens.refused
+        if refused:
+            tree.notes.append(Note("tokens_refused", (node.id,), {"keys": list(refused)}))
 
 
 def _with_engine(own: ModelFacts, server: Node) -> ModelFacts:
@@ -46,7 +48,7 @@ def _settled(node: Node, tree: Tree, profile: Profile | None) -> Ttft:
     measured = _measured(node, tree) if facts.ttft_claims and node.server is not node else NO_TTFT
     if measured.ns is not None:
         return measured
-    reported = _reported(node, tree)
+    reported = _reported(node, node.server, tree) if node.server is not None else None
     if reported is not None:
         return replace(reported, first_visible_ns=measured.first_visible_ns)
     if profile is None or node.step is None or node.step.is_error:
@@ -127,13 +129,12 @@ def attempt_failed(node: Node) -> bool:
     return (span_http_status(node.span) or 0) >= HTTP_ERROR or node.span.status == STATUS_ERROR
 
 
-def _reported(node: Node, tree: Tree) -> Ttft | None:
+def _reported(node: Node, server: Node, tree: Tree) -> Ttft | None:
     """The engine's own TTFT, counted from the client's start: what lies before the server's start
     is network.
     """
-    server = node.server
-    theirs = server.step.model if server is not None and server.step is not None else None
-    if server is None or theirs is None:
+    theirs = server.step.model if server.step is not None else None
+    if theirs is None:
         return None
     network = max(0, server.start - node.start)
     claimed = theirs.ttft_claims[0].after_ns if theirs.ttft_claims else None
@@ -154,9 +155,3 @@ def _reported(node: Node, tree: Tree) -> Ttft | None:
         return None
     total = min(total, node.duration)
     return Ttft(total, TtftSource.REPORTED, where=where, split_ns=total)
-
-
-def _note_tokens(node: Node, tree: Tree) -> None:
-    facts = node.step.model if node.step is not None else None
-    if facts is not None and facts.tokens.refused:
-        tree.notes.append(Note("tokens_refused", (node.id,), {"keys": list(facts.tokens.refused)}))
