@@ -420,6 +420,8 @@ def test_whether_arguments_are_json(value: Any, is_json: bool | None) -> None:
         ('{"isError": true, "content": []}', True),
         ('{"is_error": true}', True),
         ('{"status": "error", "content": "x"}', True),
+        ('{"state": "error", "content": "x"}', True),
+        ('{"state": "success", "note": "no error"}', False),
         ('{"data": {"error": "x"}}', True),
         ('{"error": null, "orders": []}', False),
         ('{"errors": 0}', False),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import Branch, agent, chat, http, plain, server
+from tests.builders import START_NS, Branch, agent, chat, http, plain, server
 from tests.core.reading import Document, analyzed, ms, notes, part, segments, step
 from tracebudget.core.fit import CallFit
 from tracebudget.core.profile import Profile
@@ -169,6 +169,19 @@ def test_every_unit_is_58_ms(key: str, value: object) -> None:
 def test_an_unknown_emitters_unit_is_decided_by_plausibility(value: float) -> None:
     """`gen_ai.server.time_to_first_token`: one name, four units."""
     assert ms(claimed("gen_ai.server.time_to_first_token", value)["ttft_ns"]) == 58
+
+
+@pytest.mark.parametrize("key", ["metrics.ttfb", "acme.time_to_first_byte", "acme.llm.ttft"])
+def test_a_first_token_of_an_emitter_without_a_table_is_found_by_its_name(key: str) -> None:
+    """Pipecat's `metrics.ttfb`, for one."""
+    call = claimed(key, 0.058)
+    assert (ms(call["ttft_ns"]), call["ttft_source"], call["ttft_from"]) == (58, "measured", key)
+
+
+def test_a_first_tokens_moment_in_unix_time_is_told_from_a_duration() -> None:
+    """LangWatch writes ms since 1970."""
+    call = claimed("acme.time_to_first_token", START_NS / 1_000_000 + 58)
+    assert ms(call["ttft_ns"]) == pytest.approx(58, abs=0.001)  # a float holds no ns of today
 
 
 def test_a_unit_that_was_guessed_is_said() -> None:

@@ -73,6 +73,12 @@ def test_facts_pass_unchanged(key: str, value: Any) -> None:
     assert value_of(key, value) == value
 
 
+@pytest.mark.parametrize("key", ["acme.span.kind", "acme.span_type", "run_type"])
+def test_a_spans_kind_passes_whatever_sdk_declares_it(key: str) -> None:
+    assert key not in FACT_KEYS
+    assert value_of(key, "LLM") == "LLM"
+
+
 @pytest.mark.parametrize(
     ("value", "length", "parsed"),
     [

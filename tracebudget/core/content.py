@@ -612,10 +612,12 @@ def _as_text(value: Any) -> str:
 
 def says_error(body: Any) -> bool:
     """A result that reports failure in its own words: `{"error": ...}`, `isError`, LangChain's
-    `status: error`.
+    `status: error`, AgentScope's `state: error`.
     """
     if type(body) is not dict:
         return False
-    if body.get("isError") is True or body.get("is_error") is True or body.get("status") == "error":
+    if body.get("isError") is True or body.get("is_error") is True:
+        return True
+    if "error" in (body.get("status"), body.get("state")):
         return True
     return bool(body.get("error")) or says_error(body.get("data"))

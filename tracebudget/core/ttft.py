@@ -40,8 +40,8 @@ MIN_TPOT_TOKENS = 2  # the first token has no token before it
 QUARTER_HOUR_NS = 900 * 1_000_000_000  # all time zones lie on quarters of an hour
 
 MOMENTS = frozenset({"event_time", "child_span_start"})  # sources that are Unix ns
-# Written on calls that were not streamed as well (OpenLIT): no proof of a stream.
-NO_PROOF = frozenset({"gen_ai.server.time_to_first_token", "gen_ai.server.ttft"})
+# Written on calls that were not streamed as well (OpenLIT, Monocle): no proof of a stream.
+NO_PROOF = frozenset({"gen_ai.server.time_to_first_token", "gen_ai.server.ttft", "data.output"})
 
 
 @plain_members
@@ -153,16 +153,20 @@ def _after_start(span: Span, fact: Fact) -> int | None:
     if unit == "iso8601_naive_local":
         return _local_after(span, unix_ns(fact.value))
     if unit == "ambiguous":
-        return _plausible(fact.value, span.end_ns - span.start_ns)
+        return _plausible(fact.value, span)
     return nanoseconds(fact.value, unit)
 
 
-def _plausible(value: Any, duration_ns: int) -> int | None:
-    """A figure without a unit: in the largest unit in which it fits into the call."""
+def _plausible(value: Any, span: Span) -> int | None:
+    """A figure without a unit, from the span's start or in Unix time: in the largest unit in which
+    it fits into the call.
+    """
+    last = span.end_ns - span.start_ns + GRACE_NS
     for unit in UNITS:
         ns = nanoseconds(value, unit)
-        if ns is not None and MIN_PLAUSIBLE_NS <= ns <= duration_ns + GRACE_NS:
-            return ns
+        for after in (ns, ns - span.start_ns) if ns is not None else ():
+            if MIN_PLAUSIBLE_NS <= after <= last:
+                return after
     return None
 
 

@@ -16,6 +16,7 @@ from tests.builders import Branch, agent, chat, make_span, plain
 from tests.core.reading import Document, analyzed, ms, notes, step
 from tracebudget.core.dialects import DIALECTS, recognise
 from tracebudget.core.span import KIND_CLIENT, KIND_INTERNAL, KIND_SERVER, Event
+from tracebudget.core.step import read_step
 
 Attributes = Mapping[str, Any]
 
@@ -340,6 +341,18 @@ EMITTERS = [
             ("other", "qwen-code.hook", {}),
         ),
         scope="qwen-code",
+    ),
+    Emitter(
+        "declared",
+        (
+            ("model_call", "think", {"acme.span.kind": "LLM"}),
+            ("agent", "planner", {"acme.span_kind": "Agent"}),
+            ("tool_call", "search", {"acme.observation.type": "tool"}),
+            ("retrieval", "lookup", {"run_type": "retriever"}),
+            ("embedding", "embed", {"span.type": "embedding"}),
+            ("guardrail", "check", {"acme.span.type": "guardrail"}),
+            ("workflow", "flow", {"acme.span.type": "chain"}),
+        ),
     ),
     Emitter(
         "rig",
@@ -951,6 +964,75 @@ def test_claude_code_names_a_failures_class() -> None:
     run = plain(10, 90, name="claude_code.tool.execution", attributes=failed)
     document = analyzed(agent(0, 100, plain(0, 95, run, name="claude_code.tool", id="t")))
     assert step(document, "t")["error_type"] == "ShellError"
+
+
+def test_claude_codes_heading_above_a_tools_input_is_none_of_it() -> None:
+    told = {"tool_name": "t", "tool_input": '[TOOL INPUT: mcp__x__t]\n{"city": "Paris"}'}
+    bare = {"tool_name": "t", "tool_input": '{"city": "Paris"}'}
+    spans = [make_span("claude_code.tool", attributes=a) for a in (told, bare)]
+    first, second = (read_step(span, recognise(span)) for span in spans)
+    assert first is not None
+    assert second is not None
+    assert first.arguments == second.arguments
+    assert first.arguments is not None
+    assert first.arguments[1] is True
+
+
+@pytest.mark.parametrize(("source", "kinds"), [("config", set()), ("user_permanent", {"wait"})])
+def test_claude_code_waits_only_where_a_person_was_asked(source: str, kinds: set[str]) -> None:
+    asked = plain(0, 40, name="claude_code.tool.blocked_on_user", attributes={"source": source})
+    document = analyzed(agent(0, 100, plain(0, 95, asked, name="claude_code.tool")))
+    assert {s["kind"] for s in document["steps"]} - {"agent", "tool_call"} == kinds
+
+
+STREAMS = ["<groq.AsyncStream object at 0x7f49>", "<async_generator object f at 0x7f49>"]
+
+
+@pytest.mark.parametrize("answer", STREAMS)
+def test_a_call_whose_answer_is_the_stream_itself_went_on(answer: str) -> None:
+    """The wrapper closed the span when the stream was opened: the tools began after it."""
+    said = {"openinference.span.kind": "LLM", "output.value": answer}
+    asked = {"openinference.span.kind": "TOOL", "tool.name": "search"}
+    call = plain(0, 4, name="AsyncCompletions", attributes=said, id="call")
+    document = analyzed(
+        agent(0, 900, call, plain(500, 800, name="search", attributes=asked, id="tool"))
+    )
+    assert ms(step(document, "call")["critical_ns"]) == 500
+    assert notes(document)["unfinished_span"]["span_ids"] == ["call"]
+
+
+DECLARED = {
+    "agent": {"acme.span.kind": "AGENT"},
+    "model_call": {
+        "acme.span.kind": "LLM",
+        "acme.model_name": "m",
+        "acme.usage.prompt_tokens": 70,
+        "acme.usage.completion_tokens": 9,
+        "acme.ttft_ms": 30,
+    },
+    "tool_call": {"acme.span_type": "tool"},
+}
+
+
+def test_an_unknown_sdk_that_declares_its_spans_kind_is_read() -> None:
+    call = plain(10, 90, name="think", attributes=DECLARED["model_call"], id="call")
+    tool = plain(90, 150, name="search", attributes=DECLARED["tool_call"], id="tool")
+    document = analyzed(plain(0, 200, call, tool, name="planner", attributes=DECLARED["agent"]))
+    found = step(document, "call")
+    assert (found["dialect"], found["model"], ms(found["ttft_ns"])) == ("declared", "m", 30)
+    assert (found["input_tokens"], found["output_tokens"]) == (70, 9)
+    assert step(document, "tool")["name"] == "search"
+    assert document["agents"] == ["planner"]
+
+
+def test_a_kind_that_says_nothing_leaves_a_span_plain() -> None:
+    assert recognise(make_span(attributes={"acme.span.type": "component"})).role is None
+    assert recognise(make_span(attributes={"db.type": "llm"})).role is None
+
+
+def test_a_tools_name_and_its_calls_id_make_a_tool() -> None:
+    told = {"gen_ai.tool.name": "search", "gen_ai.tool.call.id": "c1"}
+    assert recognise(make_span("run", attributes=told)).role == "tool_call"
 
 
 def test_qwen_code_tells_how_a_tool_failed() -> None:

@@ -1,6 +1,6 @@
 """Dialects that a recorded trace proves: roles, tokens, first tokens, and where they were read.
 
-All but the last five are one scenario, run once a framework against one recording gateway: a
+All but the last six are one scenario, run once a framework against one recording gateway: a
 streamed call that asks for two tools, both at once, and a streamed answer. `truth.json` holds what
 the gateway sent and when.
 """
@@ -159,6 +159,8 @@ RECORDINGS = [
         cached=True,
         model_ms=1230,
     ),
+    Recording("langwatch-openai", "langwatch", "langwatch.timestamps", bound=True, provider=None),
+    Recording("langgraph-monocle", "monocle", streamed=None),
     Recording(  # its figure is that of `response.created`
         "openai-agents-genai", "otel_python_openai_responses"
     ),
@@ -297,6 +299,22 @@ def test_livekits_first_chunks_of_answers_that_ask_for_tools_are_refused() -> No
     assert segments(document)["tool"] == pytest.approx(642, abs=2)
     assert document["agents"] == ["default_agent"]
     assert len(document["turns"]) == 2
+
+
+# --- mcp-agent: spans of the framework around those of a model client -----------------------------
+
+
+def test_mcp_agents_wrappers_add_no_call_and_its_agents_own_their_rounds() -> None:
+    """The same two calls and two tools, not streamed; its agent sums up all usage."""
+    document = document_of(fixture_spans("recorded/mcp-agent.json"))
+    calls = [s for s in document["steps"] if s["kind"] == "model_call"]
+    tools = [s for s in document["steps"] if s["kind"] == "tool_call"]
+    assert [call["dialect"] for call in calls] == ["openllmetry"] * 2
+    assert [call["output_tokens"] for call in calls] == [44, 60]
+    assert [tool["dialect"] for tool in tools] == ["mcp_agent"] * 2
+    assert sorted(tool["name"] for tool in tools) == ["get_weather", "search_docs"]
+    assert document["agents"] == ["travel_agent"]
+    assert [turn["agent"] for turn in document["turns"]] == ["travel_agent"] * 2
 
 
 # --- Claude Code, recorded by others --------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tracebudget.core.dialects import common
 from tracebudget.core.dialects.facts import LIFTED, Places, Present
-from tracebudget.core.dialects.matcher import spelling
+from tracebudget.core.dialects.matcher import DECLARES_KIND, spelling
 from tracebudget.core.dialects.table import Candidate, Dialect, load_tables
 from tracebudget.core.span import Attributes, Span
 
@@ -89,14 +89,20 @@ class Keys:
         )
 
     def _here(self, row: Places, events: Events) -> Places:
-        return tuple(found for place in row if (found := self._found(place, events)))
+        named = {place.key for place in row}
+        here = (self._found(place, events, named) for place in row)
+        return tuple(place for place in here if place is not None)
 
-    def _found(self, candidate: Candidate, events: Events) -> Candidate | None:
-        """The candidate, if its place can be in such a span; what its key leaves open filled in."""
+    def _found(self, candidate: Candidate, events: Events, named: set[str]) -> Candidate | None:
+        """The candidate, if its place can be in such a span; what its key leaves open filled in,
+        but not by a key that another candidate names.
+        """
         if candidate.source in BY_KEY:
             if "*" not in candidate.key:
                 return candidate if candidate.key in self.keys else None
-            key = next((key for key in sorted(self.keys) if fnmatchcase(key, candidate.key)), None)
+            free = (key for key in sorted(self.keys) if key not in named)
+            key = next((key for key in free if fnmatchcase(key, candidate.key)), None)
+            named.add(key or "")
             return replace(candidate, key=key) if key is not None else None
         if candidate.source == "indexed":
             messages = _numbered(self.keys, candidate.key)
@@ -171,7 +177,8 @@ class Recogniser:
     def _learn(self, names: tuple[str, ...]) -> Keys:
         if len(self.keys) >= REMEMBERED:
             self.keys.clear()
-        keys = self.keys[names] = Keys(names, tuple(sorted(self.value_keys.intersection(names))))
+        asked = {name for name in names if name in self.value_keys or DECLARES_KIND(name)}
+        keys = self.keys[names] = Keys(names, tuple(sorted(asked)))
         return keys
 
     def _learn_shape(

@@ -3,7 +3,9 @@
 A matcher is a mapping whose entries must all hold. Leaf tests look at the span: `scope`,
 `scope_prefix`, `name`, `name_in`, `name_prefix`, `name_re`, `kind_in`, `attr` (key present),
 `attr_prefix` (some key starts so), `attr_in` {key: [values]}, `attr_re` {key: regex}, `event` (an
-event of that name), `resource_in` {key: [values]}. Combinators: `all`, `any`, `not`.
+event of that name), `resource_in` {key: [values]}, `declares` (an attribute that by its name tells
+a span's kind has one of these values, in whatever case; `*` for any). Combinators: `all`, `any`,
+`not`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from typing import Any
 from tracebudget.core.span import Span
 
 Predicate = Callable[[Span], bool]
+
+# How SDKs call the attribute that tells a span's kind: `acme.span.type`, `acme.span_kind`.
+DECLARES_KIND = re.compile(r"(^|[._])(span|observation|run)[._](kind|type)$").search
 
 KINDS = {"UNSPECIFIED": 0, "INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
 
@@ -82,6 +87,14 @@ def _resource_in(wanted: Mapping[str, list[Any]]) -> Predicate:
     return lambda span: all(span.resource.get(key) in values for key, values in wanted.items())
 
 
+def _declares(words: list[str]) -> Predicate:
+    wanted = set(words)
+    return lambda span: any(
+        DECLARES_KIND(key) and ("*" in wanted or spelling(value).lower() in wanted)
+        for key, value in span.attributes.items()
+    )
+
+
 LEAVES: dict[str, Callable[[Any], Predicate]] = {
     "all": _all,
     "any": _any,
@@ -99,6 +112,7 @@ LEAVES: dict[str, Callable[[Any], Predicate]] = {
     "attr_re": _attr_re,
     "event": lambda name: lambda span: any(event.name == name for event in span.events),
     "resource_in": _resource_in,
+    "declares": _declares,
 }
 
 
