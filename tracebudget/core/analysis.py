@@ -64,7 +64,7 @@ class Analysis:
             "state_reason": identity.state_reason,
             "started_at": iso_time(report.start),
             "end_to_end_ns": report.end_to_end,
-            "segments": {name: _segment(segment, report) for segment, name in NAMED},
+            "segments": _segments(report),
             "outside_turns_ns": sum(piece.duration for piece in report.path if piece.turn is None),
             "turns": [_turn(turn, origin) for turn in report.turns],
             "steps": [_step(node, report, origin) for node in report.steps],
@@ -75,7 +75,7 @@ class Analysis:
             "ttft_intervals": _ttft_intervals(report),
             "findings": [_finding(finding) for finding in self.findings],
             "triage": [
-                {"step": row.step, "state": row.state, "codes": list(row.codes), "why": row.why}
+                {"step": row.step, "state": row.state, "codes": [*row.codes], "why": row.why}
                 for row in self.triage
             ],
             "budgets": [_judgement(budget) for budget in self.budgets],
@@ -104,11 +104,11 @@ def iso_time(unix_ns: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:SECONDS_END]}.{fraction:09d}Z"
 
 
-def _segment(segment: SegmentKind, report: Report) -> dict[str, Any]:
+def _segments(report: Report) -> dict[str, Any]:
+    critical, busy, parts = report.segments, report.busy, report.parts
     return {
-        "critical_ns": report.segments[segment],
-        "busy_ns": report.busy[segment],
-        "parts": report.parts[segment],
+        name: {"critical_ns": critical[kind], "busy_ns": busy[kind], "parts": parts[kind]}
+        for kind, name in NAMED
     }
 
 

@@ -8,7 +8,7 @@ gateway, 6 only then hardware.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -103,7 +103,7 @@ class Case:
     report: Report
     budgets: tuple[Judgement, ...]
     declared: Declared = NOTHING_DECLARED
-    states: dict[int, State] = field(default_factory=dict)  # of the steps already investigated
+    states: dict[int, State] = field(default_factory=dict)  # so far; clear steps have none
 
     def limit(self, metric: str) -> int | None:
         for judged in self.budgets:
@@ -267,22 +267,20 @@ def find(
     """All findings in the order of investigation, data quality last, and the six steps."""
     case = Case(report, tuple(budgets), declared)
     found: list[Finding] = []
-    triage: list[TriageStep] = []
-    for step, rules in _plan(case.traits()):
-        mine: list[Finding] = []
-        whys: list[str] = []
-        for rule in rules:
-            for item in rule(case):
-                if isinstance(item, Finding):
-                    mine.append(item)
-                else:
-                    whys.append(item.why)
-        row = _triage_step(step, mine, whys) if mine or whys else CLEAR[step]
-        triage.append(row)
-        case.states[step] = row.state
-        found += _ordered(mine) if mine[1:] else mine
+    whys: dict[int, str] = {}
+    for step, rule in _plan(case.traits()):
+        for item in rule(case):
+            if isinstance(item, Finding):
+                found.append(item)
+                case.states[step] = State.FOUND
+            else:
+                whys.setdefault(step, item.why)
+                case.states.setdefault(step, State.UNKNOWN)
+    triage = _triage(case.states, found, whys)
+    if found[1:]:
+        found.sort(key=_order)
     quality = _quality(report.notes) if report.notes else ()
-    return (*found, *quality), tuple(triage)
+    return (*found, *quality), triage
 
 
 STEPS = (1, 2, 3, 4, 5, 6)
@@ -290,26 +288,30 @@ CLEAR = {step: TriageStep(step, State.CLEAR, (), None) for step in STEPS}
 
 
 @cache
-def _plan(traits: frozenset[Trait]) -> tuple[tuple[int, tuple[Detector, ...]], ...]:
-    """For each step, the rules that are about a request with these traits."""
+def _plan(traits: frozenset[Trait]) -> tuple[tuple[int, Detector], ...]:
+    """The rules that are about a request with these traits, in the order of investigation."""
     rules = [rule for _, rule in sorted(DETECTORS.items()) if rule.needs <= traits]
-    return tuple((step, tuple(r.detector for r in rules if r.step == step)) for step in STEPS)
+    return tuple((step, rule.detector) for step in STEPS for rule in rules if rule.step == step)
 
 
-def _ordered(found: list[Finding]) -> list[Finding]:
-    """The largest saving first."""
-    return sorted(
-        found,
-        key=lambda f: (-(f.saving_ns or 0), f.code, -1 if f.turn is None else f.turn, f.span_ids),
-    )
+def _order(found: Finding) -> tuple[int | None, int, str, int, tuple[str, ...]]:
+    """By the step of the investigation, the largest saving first."""
+    turn = -1 if found.turn is None else found.turn
+    return found.step, -(found.saving_ns or 0), found.code, turn, found.span_ids
 
 
-def _triage_step(step: int, found: Sequence[Finding], whys: Sequence[str]) -> TriageStep:
-    """Found beats unknown."""
-    if found:
-        codes = tuple(dict.fromkeys([finding.code for finding in found]))
-        return TriageStep(step, State.FOUND, codes, None)
-    return TriageStep(step, State.UNKNOWN, (), whys[0])
+def _triage(
+    states: Mapping[int, State], found: Iterable[Finding], whys: Mapping[int, str]
+) -> tuple[TriageStep, ...]:
+    """The six steps. Found beats unknown, unknown beats clear."""
+    steps = CLEAR.copy()
+    for step, state in states.items():
+        if state is State.FOUND:
+            codes = dict.fromkeys([finding.code for finding in found if finding.step == step])
+            steps[step] = TriageStep(step, state, tuple(codes), None)
+        else:
+            steps[step] = TriageStep(step, state, (), whys[step])
+    return tuple(steps.values())
 
 
 MAX_SPAN_IDS = 100  # of one data-quality finding; `count` says how many there were

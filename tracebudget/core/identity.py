@@ -126,7 +126,9 @@ def session_of(span: Span) -> str | None:
     if SESSION_KEYS.isdisjoint(span.attributes):
         return None
     for key in common.SESSION_KEYS:
-        value = span.attributes.get(key)
+        if key not in span.attributes:
+            continue
+        value = span.attributes[key]
         if value is not None and not is_redacted(value):
             text = unquoted(value)
             if isinstance(text, str | int) and text != "":

@@ -243,8 +243,8 @@ def model_bound(case: Case) -> Iterator[Finding | Unknown]:
     unsplit = report.parts[SegmentKind.DECODE]["unsplit"] or 0
     if prefill + decode <= MODEL_SHARE * case.active_ns:
         return
-    earlier = [case.states.get(step) for step in CAUSES]
-    if State.FOUND in earlier or case.states.get(NETWORK_STEP) == State.FOUND:
+    earlier = [case.states[step] for step in CAUSES if step in case.states]
+    if State.FOUND in earlier or case.states.get(NETWORK_STEP) is State.FOUND:
         return
     if State.UNKNOWN in earlier:
         yield Unknown("earlier_steps_unknown")

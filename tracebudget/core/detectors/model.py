@@ -393,9 +393,8 @@ def decode_stutter(case: Case) -> Iterator[Finding | Unknown]:
 
 def chunk_gaps(call: Node) -> list[int]:
     """Times between the chunks of a streamed answer, where the span has an event for each."""
-    times = sorted(
-        event.time_ns for event in call.span.events if event.name.startswith(CHUNK_EVENTS)
-    )
+    times = [e.time_ns for e in call.span.events if e.name.startswith(CHUNK_EVENTS)]
+    times.sort()
     return [later - earlier for earlier, later in itertools.pairwise(times)]
 
 
