@@ -7,8 +7,9 @@ Made once a span, when a replay first reaches it, and shared by all replays of o
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import itemgetter
+from typing import NamedTuple
 
 from tracebudget.core.record import lazy
 from tracebudget.core.span import KIND_CLIENT, KIND_PRODUCER
@@ -78,20 +79,28 @@ class Rehearsal:
         return max(TOUCH_NS, min(TOUCH_MOST_NS, int(TOUCH_SHARE * shorter)))
 
 
-def gaps_between(node: Node) -> dict[Node, int] | None:
-    """The ns before each child that counts, where they follow one another; None where some run side
-    by side, or reach out of the span.
+class Alone(NamedTuple):
+    """The children of a span beside which no other one runs: what one of them lasts less, the span
+    does. `gaps`: the ns before each of them. `is_each`: no other child counts.
     """
-    gaps: dict[Node, int] = {}
-    at = node.start
-    for child in node.children:
-        if child.background:
-            continue
-        gaps[child] = child.start - at
-        if gaps[child] < 0 or child.start >= node.end or child.end <= node.start:
-            return None
-        at = child.end
-    return gaps if at <= node.end else None
+
+    gaps: Mapping[Node | None, int]
+    is_each: bool
+
+
+def alone_in(node: Node) -> Alone:
+    """The children of a span that run alone, as far as their times tell."""
+    gaps: dict[Node | None, int] = {}
+    children = [child for child in node.children if not child.background]
+    latest, last = node.start, None
+    for child in children:
+        start, end = child.start, child.end
+        if start < latest:
+            gaps.pop(last, None)
+        elif start < node.end and node.start < end <= node.end:
+            gaps[child] = start - latest
+        latest, last = end if end > latest else latest, child
+    return Alone(gaps, len(gaps) == len(children))
 
 
 def extents(node: Node) -> dict[Node, Extent]:
@@ -156,7 +165,7 @@ class Rehearsals:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.made: dict[Node, Rehearsal] = {}
-        self.found: dict[Node, dict[Node, int] | None] = {}
+        self.found: dict[Node, Alone] = {}
 
     @lazy
     def order(self) -> dict[Node, int]:
@@ -170,13 +179,14 @@ class Rehearsals:
             rehearsal = self.made[node] = Rehearsal(node)
         return rehearsal
 
-    def gaps(self, node: Node) -> dict[Node, int] | None:
-        """`gaps_between` the children of a span: most need no rehearsal, which costs five times as
-        much.
+    def alone(self, node: Node) -> Alone:
+        """The children of a span that run alone. Where it is them that change, no rehearsal is
+        needed, which costs five times as much.
         """
-        if node not in self.found:
-            self.found[node] = gaps_between(node)
-        return self.found[node]
+        alone = self.found.get(node)
+        if alone is None:
+            alone = self.found[node] = alone_in(node)
+        return alone
 
     def owner(self, node: Node, start: int, end: int) -> Node:
         """Whose time [start, end) of a span is in a replay: its own, or that of the span in which
@@ -191,7 +201,6 @@ class Rehearsals:
         return owner
 
     def _extent(self, node: Node, parent: Node) -> Extent | None:
-        gaps = self.gaps(parent)
-        if gaps is None:
-            return self.of(parent).extents.get(node)
-        return (node.start, node.end) if node in gaps else None
+        if node in self.alone(parent).gaps:
+            return node.start, node.end
+        return self.of(parent).extents.get(node)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 from tracebudget.core.record import record
-from tracebudget.core.rehearsal import Rehearsal, Rehearsals
+from tracebudget.core.rehearsal import Alone, Rehearsal, Rehearsals
 from tracebudget.core.report import Report
 from tracebudget.core.segment import PathSlice, SegmentKind
 from tracebudget.core.tree import Node
@@ -132,16 +132,25 @@ class _Replay:
         own = node.duration - self.change.shorter.get(node, 0)
         if not affected:
             return max(0, own)
-        gaps = self.rehearsals.gaps(node)
-        if gaps is not None and self.groups.keys().isdisjoint(affected):
-            return max(0, own - sum(self._saved(child, gaps) for child in affected))
+        alone = self.rehearsals.alone(node)
+        if self._reaches_only(alone, affected):
+            return max(0, own - sum(self._saved(child, alone.gaps) for child in affected))
         siblings = _Siblings(self, self.rehearsals.of(node))
         return max(0, own - node.duration + siblings.duration(affected))
+
+    def _reaches_only(self, alone: Alone, affected: set[Node]) -> bool:
+        """Those affected run alone, as far as they count; and if some of them begin at once, they
+        follow others that do.
+        """
+        moves = self.change.removed or self.change.at_once
+        if self.groups or (moves and not alone.is_each):
+            return False
+        return all(child in alone.gaps or child.background for child in affected)
 
     def is_at_once(self, child: Node) -> bool:
         return child in self.change.at_once or child in self.change.removed
 
-    def _saved(self, child: Node, gaps: Mapping[Node, int]) -> int:
+    def _saved(self, child: Node, gaps: Mapping[Node | None, int]) -> int:
         """By how much less a child keeps those waiting that follow it."""
         if child not in gaps:
             return 0
