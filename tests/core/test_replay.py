@@ -99,6 +99,19 @@ def test_a_shorter_inner_step_makes_the_outer_one_shorter() -> None:
     assert ms(saving_ns(report, Change(shorter={node(report, "h"): 100 * MS}))) == 100
 
 
+@pytest.mark.parametrize(("early", "saved"), [(0, 0), (30, 30), (200, 80)])
+def test_a_step_saves_until_one_beside_all_the_others_is_the_longest(
+    early: float, saved: float
+) -> None:
+    """
+    chats  |--|--|--|--|--|                 the third is 80 ms shorter
+    tool    |-----------|                   ends so much before the last of them
+    """
+    chats = [chat(start, start + 100, id=f"c{start}") for start in range(0, 500, 100)]
+    report = report_of(agent(0, 500, *chats, tool(20, 500 - early)))
+    assert ms(saving_ns(report, Change(shorter={node(report, "c200"): 80 * MS}))) == saved
+
+
 # --- removed --------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -38,8 +39,8 @@ class Rehearsal:
         self.extents = extents(node)
         self.children = sorted(self.extents, key=self._start)
         self.place = {child: index for index, child in enumerate(self.children)}
-        self.by_end = sorted(self.children, key=self._end)
-        self.ends = [self.extents[child][1] - node.start for child in self.by_end]
+        self.by_end = sorted(self.children, key=self.end)
+        self.ends = list(map(self.end, self.by_end))
         self.waits: list[int] = []
         self.gaps: list[int] = []
         ended = 0
@@ -53,17 +54,65 @@ class Rehearsal:
     def _start(self, child: Node) -> int:
         return self.extents[child][0]
 
-    def _end(self, child: Node) -> int:
-        return self.extents[child][1]
+    def end(self, child: Node) -> int:
+        """When a child ended, as far as it counts, in ns from the span's start."""
+        return self.extents[child][1] - self.node.start
 
     def ended_at(self, count: int) -> int:
         """When so many of `by_end` had ended, in ns from the span's start."""
         return self.ends[count - 1] if count else 0
 
+    def counted(self, child: Node) -> int:
+        """How much of a child counts, ns."""
+        start, end = self.extents[child]
+        return end - start
+
     def outside(self, child: Node) -> int:
         """How much of a child does not count, ns."""
-        start, end = self.extents[child]
-        return child.duration - (end - start)
+        return child.duration - self.counted(child)
+
+    def duration_from(self, index: int, now: int) -> int:
+        """The span's duration when those that had ended before the child at this position began
+        have by `now`, ns from the span's start, and the others come out as they were.
+        """
+        ended = self.waits[index]
+        if ended == index:  # none of them still runs: the rest only moves
+            return now + self.node.duration - self.ended_at(ended)
+        return max(now + self.rest[ended], self.beside[index])
+
+    @lazy
+    def rank(self) -> dict[Node, int]:
+        """How many of `by_end` have ended when a child has."""
+        return {child: count for count, child in enumerate(self.by_end, 1)}
+
+    @lazy
+    def rest(self) -> list[int]:
+        """By how many of `by_end` have ended: how long the span then goes on at least, ns."""
+        index = len(self.children) - 1
+        rest = [self.node.duration - self.ended_at(index + 1)] * (index + 2)
+        for ended in range(index, -1, -1):
+            rest[ended] = rest[ended + 1]
+            while index >= 0 and self.waits[index] == ended:
+                child = self.children[index]
+                goes_on = self.gaps[index] + self.counted(child) + rest[self.rank[child]]
+                rest[ended] = max(rest[ended], goes_on)
+                index -= 1
+        return rest
+
+    @lazy
+    def beside(self) -> list[int]:
+        """By a child's position: how long the span lasts at least, because of those that still run
+        when the child begins, ns.
+        """
+        beside: list[int] = []
+        running: list[tuple[int, int]] = []  # heap: who makes the span last longest, and its rank
+        for index, child in enumerate(self.children):
+            while running and running[0][1] <= self.waits[index]:
+                heappop(running)
+            beside.append(-running[0][0] if running else 0)
+            rank = self.rank[child]
+            heappush(running, (-self.ended_at(rank) - self.rest[rank], rank))
+        return beside
 
     def _has_ended(self, position: int, moment: int, begun: int) -> bool:
         """The child at this position of `by_end` ended by a moment at which `begun` had begun."""

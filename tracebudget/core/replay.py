@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 from tracebudget.core.record import record
-from tracebudget.core.rehearsal import Alone, Rehearsal, Rehearsals
+from tracebudget.core.rehearsal import TOUCH_MOST_NS, Alone, Rehearsal, Rehearsals
 from tracebudget.core.report import Report
 from tracebudget.core.segment import PathSlice, SegmentKind
 from tracebudget.core.tree import Node
@@ -166,31 +166,36 @@ class _Siblings:
     def __init__(self, replayed: _Replay, rehearsal: Rehearsal) -> None:
         self.replayed, self.rehearsal = replayed, rehearsal
         self.ends: dict[Node, int] = {}  # new ends of the children played so far
+        self.ended = 0  # how many of the children have, in order of their old ends
+        self.now = 0  # the latest of their new ends
+        self.latest = 0  # old end of those played
 
     def duration(self, affected: set[Node]) -> int:
-        """The span's new duration. Children before the first affected one came out as they were;
-        when all have ended that began before some later one, the rest only moves.
+        """The span's new duration. Children before the first affected one came out as they were.
+        When all have ended that were played, what is left comes out as it was, but for when it
+        begins.
         """
-        rehearsal, node = self.rehearsal, self.rehearsal.node
+        rehearsal = self.rehearsal
         places = [rehearsal.place[child] for child in affected if child in rehearsal.place]
         if not places:
-            return node.duration
-        last = max(places)
-        self._begin_at(min(places))
-        for index in range(min(places), len(rehearsal.children)):
+            return rehearsal.node.duration
+        first, last = min(places), max(places)
+        self.ended = rehearsal.waits[first]
+        self.now = rehearsal.ended_at(self.ended)
+        for index in range(first, len(rehearsal.children)):
             child = rehearsal.children[index]
             self._advance(rehearsal.waits[index])
+            if index > last and self._is_over():
+                return rehearsal.duration_from(index, self.now)
             start = self._start(child, rehearsal.gaps[index])
-            if index > last and self.ended == index and start >= 0:
-                break
             self.ends[child] = max(0, start) + self._shown(child)
-        else:
-            self._advance(len(rehearsal.children))
-        return self.now + node.duration - rehearsal.ended_at(self.ended)
+            self.latest = max(self.latest, rehearsal.end(child))
+        self._advance(len(rehearsal.children))
+        return self.now + rehearsal.node.duration - rehearsal.ended_at(self.ended)
 
-    def _begin_at(self, first: int) -> None:
-        self.ended = self.rehearsal.waits[first]
-        self.now = self.rehearsal.ended_at(self.ended)
+    def _is_over(self) -> bool:
+        """All that were played have ended, and late enough that no start is cut off at 0."""
+        return self.now >= TOUCH_MOST_NS and self.latest < self.rehearsal.ends[self.ended]
 
     def _advance(self, count: int) -> None:
         """To where so many of the children have ended."""
