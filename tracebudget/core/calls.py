@@ -173,7 +173,8 @@ def join_calls(tree: Tree) -> None:
         if step is not None and step.kind in MODEL_KINDS:
             _expose(node, exposed)
         elif node in exposed:
-            _settle(_join_twins(exposed.pop(node)[::-1], tree))
+            calls = exposed.pop(node)
+            _settle(_join_twins(calls[::-1], tree) if calls[1:] else calls)
     _settle(exposed.get(None, ()))
 
 
@@ -315,7 +316,7 @@ def _filled_content(own: Content | None, other: Content | None) -> Content | Non
 def _join_twins(calls: list[Node], tree: Tree) -> list[Node]:
     """Of siblings that are one call, the one that knows more stays."""
     kept: list[Node] = []
-    for call in sorted(calls, key=Node.order) if calls[1:] else calls:
+    for call in sorted(calls, key=Node.order):
         twin = _twin(call, kept, _are_twins)
         if twin is None:
             kept.append(call)

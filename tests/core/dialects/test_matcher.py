@@ -73,6 +73,8 @@ def test_what_a_rule_looks_at() -> None:
             {"all": [{"event": "d"}, {"resource_in": {"e": ["y"]}}]},
         ],
         "name": "f",
+        "kind_in": ["CLIENT"],
+        "declares": ["g"],
     }
     assert signals(rule) == {
         ("key", "a"),
@@ -80,4 +82,7 @@ def test_what_a_rule_looks_at() -> None:
         ("value", "c"),
         ("event", "d"),
         ("resource", "e"),
+        ("name", ""),
+        ("kind", ""),
+        ("declared", ""),
     }

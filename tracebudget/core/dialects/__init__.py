@@ -46,21 +46,24 @@ PLAIN = Reading(None, None, Present({}))
 
 
 class Keys:
-    """What rules and facts can see in one set of attribute keys."""
+    """What rules and facts can see in the attribute keys of one scope's spans."""
 
     def __init__(self, keys: tuple[str, ...], values: tuple[str, ...]) -> None:
         self.keys = keys
         self.values = values  # the keys whose values some rule looks at
         self.readings: dict[tuple[object, ...], Reading] = {}
 
-    def reading(self, role: str | None, dialect: Dialect, events: Events) -> Reading:
-        """The one reading of all spans with these keys that play this role in this dialect."""
+    def reading(self, role: str | None, dialect: Dialect, events: Events, span: Span) -> Reading:
+        """The one reading of all spans with these keys that play this role in this dialect; `span`
+        is one of them.
+        """
         shape = (role, dialect.id, events)
         if shape not in self.readings:
-            self.readings[shape] = Reading(role, dialect, self._present(role, dialect, events))
+            present = self._present(role, dialect, events, span)
+            self.readings[shape] = Reading(role, dialect, present)
         return self.readings[shape]
 
-    def _present(self, role: str | None, dialect: Dialect, events: Events) -> Present:
+    def _present(self, role: str | None, dialect: Dialect, events: Events, span: Span) -> Present:
         """The dialect's candidates for what this role is asked for, less those whose place is not
         here.
         """
@@ -69,10 +72,12 @@ class Keys:
         if role in MODEL_ROLES and dialect.facts.get("ttft") != ():
             claimed = dict.fromkeys((*dialect.candidates("ttft"), *common.TTFT_FALLBACK))
             rows["ttft"] = tuple(claimed)
-        facts = {fact: here for fact, row in rows.items() if (here := self._here(row, events))}
+        facts = {
+            fact: here for fact, row in rows.items() if (here := self._here(row, events, span))
+        }
         asked = role in MODEL_ROLES
-        prompts = self._here(common.PROMPTS, events) if asked else ()
-        answers = self._here(common.ANSWERS, events) if asked else ()
+        prompts = self._here(common.PROMPTS, events, span) if asked else ()
+        answers = self._here(common.ANSWERS, events, span) if asked else ()
         return Present(
             facts=facts,
             plain=tuple((f, row[0].key, row[1:]) for f, row in facts.items() if row[0].is_plain),
@@ -88,9 +93,10 @@ class Keys:
             is_lifted=LIFTED in self.keys,
         )
 
-    def _here(self, row: Places, events: Events) -> Places:
+    def _here(self, row: Places, events: Events, span: Span) -> Places:
         named = {place.key for place in row}
-        here = (self._found(place, events, named) for place in row)
+        possible = (place for place in row if _may_hold(place, span))
+        here = (self._found(place, events, named) for place in possible)
         return tuple(place for place in here if place is not None)
 
     def _found(self, candidate: Candidate, events: Events, named: set[str]) -> Candidate | None:
@@ -115,6 +121,11 @@ class Keys:
 
 BY_KEY = frozenset({"attr", "json", "literal", "event_list"})
 BY_EVENT = frozenset({"event_time", "event_attr"})
+
+
+def _may_hold(place: Candidate, span: Span) -> bool:
+    """Nothing says already that there is nothing at this place in spans like this one."""
+    return place.when is None or not place.is_decided_by_keys or place.when(span)
 
 
 def _numbered(keys: Iterable[str], prefix: str) -> tuple[tuple[tuple[str, str], ...], ...]:
@@ -157,13 +168,13 @@ class Recogniser:
         self.events = frozenset(key for kind, key in looked_at if kind == "event") | frozenset(
             place.needed_event for place in places
         )
-        self.keys: dict[tuple[str, ...], Keys] = {}
+        self.keys: dict[tuple[str, ...], Keys] = {}  # by scope and keys
         self.readings: dict[tuple[object, ...], Reading] = {}
         self.sender: tuple[Attributes | None, tuple[str, ...]] = (None, ())  # the last one
 
     def read(self, span: Span) -> Reading:
         attributes = span.attributes
-        names = tuple(attributes)
+        names = (span.scope, *attributes)
         keys = self.keys.get(names) or self._learn(names)
         events = self.events.intersection(e.name for e in span.events) if span.events else None
         values = tuple(map(spelling, map(attributes.get, keys.values)))
@@ -171,15 +182,16 @@ class Recogniser:
         if resource is not span.resource:  # spans of one export share theirs
             senders = tuple(map(str, map(span.resource.get, self.resource_keys)))
             self.sender = (span.resource, senders)
-        shape = (keys, span.scope, span.name, span.kind, events, values, senders)
+        shape = (keys, span.name, span.kind, events, values, senders)
         return self.readings.get(shape) or self._learn_shape(shape, span, keys, events)
 
     def _learn(self, names: tuple[str, ...]) -> Keys:
         if len(self.keys) >= REMEMBERED:
             self.keys.clear()
-        asked = {name for name in names if name in self.value_keys or DECLARES_KIND(name)}
-        keys = self.keys[names] = Keys(names, tuple(sorted(asked)))
-        return keys
+        keys = names[1:]
+        asked = {key for key in keys if key in self.value_keys or DECLARES_KIND(key)}
+        known = self.keys[names] = Keys(keys, tuple(sorted(asked)))
+        return known
 
     def _learn_shape(
         self, shape: tuple[object, ...], span: Span, keys: Keys, events: Events
@@ -187,7 +199,7 @@ class Recogniser:
         if len(self.readings) >= REMEMBERED:
             self.readings.clear()
         role, dialect = self.recognise(span)
-        reading = PLAIN if dialect is None else keys.reading(role, dialect, events)
+        reading = PLAIN if dialect is None else keys.reading(role, dialect, events, span)
         self.readings[shape] = reading
         return reading
 

@@ -19,6 +19,7 @@ DECODER = json.JSONDecoder()
 BLANKS = " \t\r\n"  # what JSON allows around a value
 
 UNQUOTED = "#"  # text that sorts before it may begin with a quote, or be empty
+HOLLOW = frozenset({type(None), dict})  # kinds of values that may say nothing
 LASTING_NS = 10_000_000  # a shorter child is a record of what it stands for, written at its end
 LIFTED = "tracebudget.lifted"  # where the privacy door leaves what it lifted out of content
 
@@ -73,7 +74,7 @@ class SpanFacts:
         for name, key, others in present.plain:
             value = attributes[key]
             kind = type(value)
-            if kind is not int and (kind is not str or value < UNQUOTED):
+            if value < UNQUOTED if kind is str else kind in HOLLOW:
                 value = _as_told(value)
                 if value is None:
                     self._read(name, others)

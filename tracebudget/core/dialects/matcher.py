@@ -117,8 +117,8 @@ LEAVES: dict[str, Callable[[Any], Predicate]] = {
 
 
 def signals(rule: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """What of a span the rule looks at: ("key", k), ("prefix", p), ("value", k), ("event", ""),
-    ("resource", k).
+    """What of a span the rule looks at, but for its scope: ("key", k), ("prefix", p), ("value", k),
+    ("event", name), ("resource", k), ("name", ""), ("kind", ""), ("declared", "").
     """
     found: set[tuple[str, str]] = set()
     for name, argument in rule.items():
@@ -136,4 +136,10 @@ def signals(rule: Mapping[str, Any]) -> set[tuple[str, str]]:
             found |= {("resource", key) for key in argument}
         elif name == "event":
             found.add(("event", argument))
+        elif name == "declares":
+            found.add(("declared", ""))
+        elif name == "kind_in":
+            found.add(("kind", ""))
+        elif name.startswith("name"):
+            found.add(("name", ""))
     return found

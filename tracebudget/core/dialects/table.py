@@ -68,6 +68,9 @@ class Candidate:
     includes_cache: bool | None = None
     from_ancestor: str = ""
     when: Predicate | None = None
+    is_decided_by_keys: bool = (
+        False  # `when` looks at nothing but the scope and the attributes' keys
+    )
     is_plain: bool = False  # an attribute as it stands, without conditions
     # Of an indexed place in spans of one shape: for each message the names and keys of its parts.
     messages: tuple[tuple[tuple[str, str], ...], ...] = ()
@@ -225,6 +228,7 @@ def read_candidate(row: Mapping[str, Any]) -> Candidate:
         includes_cache=row.get("includes_cache"),
         from_ancestor=row.get("from_ancestor", ""),
         when=compile_matcher(row["when"]) if "when" in row else None,
+        is_decided_by_keys={kind for kind, _ in signals(row.get("when", {}))} <= {"key", "prefix"},
         is_plain=source == "attr" and not CONDITIONS.intersection(row),
     )
 
