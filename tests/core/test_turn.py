@@ -357,7 +357,7 @@ def openers(run: Run) -> list[Node]:
     found: list[Node] = []
     for index, call in enumerate(run.calls):
         earlier = run.calls[:index]
-        if call in run.side_calls or (earlier and repeats(earlier[-1], call, run)):
+        if call.scope.is_side or (earlier and repeats(earlier[-1], call, run)):
             continue
         if not found or all(has_ended(other, call) for other in earlier):
             found.append(call)
@@ -378,7 +378,7 @@ def repeats(last: Node, call: Node, run: Run) -> bool:
     """The call before it failed and was over, and no tool has begun since."""
     failed = last.step is not None and last.step.is_error and last.end <= call.start
     since = any(last.end <= tool.start < call.start for tool in run.tools)
-    return failed and not since and last not in run.side_calls
+    return failed and not since and not last.scope.is_side
 
 
 def boundaries(run: Run, opened: Sequence[Node]) -> list[int]:

@@ -117,7 +117,8 @@ class _Walk:
     def __init__(self) -> None:
         self.slices: list[Slice] = []
         self.waiting: list[Slice] = []  # the last is next
-        self.left_off: dict[Node, int] = {}  # how many children of a span no stretch reached
+        # how many children no stretch reached, of spans that may be entered again
+        self.left_off: dict[Node, int] = {}
         self.covers: dict[Node, _Covers] = {}
 
     def along(self, start: int, end: int, node: Node) -> None:
@@ -139,7 +140,8 @@ class _Walk:
             at = begin
         if at > start:
             self.slices.append((start, at, node))
-        self.left_off[node] = left
+        if start > node.start:
+            self.left_off[node] = left
 
     def through(self, start: int, end: int, node: Node) -> None:
         """Walk [start, end) of a span whose children overlap."""

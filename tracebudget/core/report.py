@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, sub
 
 from tracebudget.core.calls import read_steps
 from tracebudget.core.clock import settle_clock
@@ -24,6 +24,7 @@ from tracebudget.core.tree import Node, Note, Tree
 from tracebudget.core.turn import group_turns, turn_at
 
 SEGMENTS = tuple(SegmentKind)
+SEGMENT_OF: dict[StepKind | None, SegmentKind] = {kind: SIMPLE[kind][0] for kind in SIMPLE}
 
 
 @dataclass(slots=True)
@@ -77,14 +78,13 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
     slices = critical_path(tree.root, tree.root.start, tree.root.end)
     _sum_up(slices, tree.nodes)
     whole = attribution.attribute(slices)
-    _measure_turns(runs, whole, attribution)
+    segments = _measure_turns(runs, whole, attribution)
     turns = _list_turns(runs)
     path = _cut_at_turns(whole)
     by_kind = _by_kind(steps)
     calls = by_kind[StepKind.MODEL_CALL]
     _place_in_turns(steps)
     _nest(runs)
-    segments, parts = _totals(path), _parts(path, by_kind)
     return Report(
         tree=tree,
         runs=runs,
@@ -97,7 +97,7 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         tools=by_kind[StepKind.TOOL_CALL],
         segments=segments,
         busy=_busy(tree, attribution.owners, segments, path),
-        parts=parts,
+        parts=_parts(path, by_kind),
         profile=profile,
         answers=attribution.answers,
         rehearsals=Rehearsals(tree),
@@ -164,9 +164,9 @@ class _Walk:
 
 def _measure_turns(
     runs: Sequence[Run], whole: Sequence[PathSlice], attribution: Attribution
-) -> None:
+) -> dict[SegmentKind, int]:
     """Give each turn its segments, from its run's own walk. A run that lies on its surroundings'
-    path in full shares theirs: the walk is the same.
+    path in full shares theirs: the walk is the same. Returns the segments of the whole.
     """
     shares = {run: run.top.critical_ns for run in runs}
     walks = [_Walk(whole, shares)]
@@ -179,8 +179,8 @@ def _measure_turns(
             walks.append(walk)
         walk_of[run] = walk
         walk.turns += run.turns
-    for walk in walks:
-        _sum_in_turns(walk.path, walk.turns)
+    totals = [_sum_in_turns(walk.path, walk.turns) for walk in walks]
+    return totals[0]
 
 
 def _shares(path: Iterable[PathSlice], runs: Sequence[Run]) -> dict[Run, int]:
@@ -196,9 +196,9 @@ def _shares(path: Iterable[PathSlice], runs: Sequence[Run]) -> dict[Run, int]:
     return shares
 
 
-def _sum_in_turns(path: Iterable[PathSlice], turns: Iterable[Turn]) -> None:
+def _sum_in_turns(path: Iterable[PathSlice], turns: Iterable[Turn]) -> dict[SegmentKind, int]:
     """Cut a path at the turns' edges, in one sweep, and tell each how much of which segment lies in
-    it.
+    it. Returns the segments of the whole path.
     """
     edges = sorted({edge for turn in turns for edge in (turn.start, turn.end)}, reverse=True)
     until: dict[int, dict[SegmentKind, int]] = {}  # ns of each segment up to an edge
@@ -211,8 +211,9 @@ def _sum_in_turns(path: Iterable[PathSlice], turns: Iterable[Turn]) -> None:
         sums[piece.segment] += piece.end - piece.start
     until |= dict.fromkeys(edges, sums)
     for turn in turns:
-        before, after = until[turn.start], until[turn.end]
-        turn.segments = {segment: after[segment] - before[segment] for segment in SEGMENTS}
+        inside = map(sub, until[turn.end].values(), until[turn.start].values())
+        turn.segments = dict(zip(SEGMENTS, inside, strict=True))
+    return sums
 
 
 def _list_turns(runs: Sequence[Run]) -> list[Turn]:
@@ -246,6 +247,9 @@ def _cut_at_turns(path: Iterable[PathSlice]) -> list[PathSlice]:
             piece.turn = turn
             cut.append(piece)
         reached[run] = turn
+    for piece in cut:
+        if piece.turn is not None:
+            piece.turn.on_path_ns += piece.end - piece.start
     return cut
 
 
@@ -309,17 +313,6 @@ def union_ns(spans: Iterable[Interval]) -> int:
 # --- totals -------------------------------------------------------------------------------------
 
 
-def _totals(path: Iterable[PathSlice]) -> dict[SegmentKind, int]:
-    """Nanoseconds of each segment, and of the path in each turn."""
-    segments = dict.fromkeys(SEGMENTS, 0)
-    for piece in path:
-        ns = piece.end - piece.start
-        segments[piece.segment] += ns
-        if piece.turn is not None:
-            piece.turn.on_path_ns += ns
-    return segments
-
-
 def _busy(
     tree: Tree,
     owners: Sequence[Node],
@@ -340,7 +333,14 @@ def _busy(
     busy = dict.fromkeys(SEGMENTS, 0)
     for node in owners if root.owner is root else [root, *owners]:
         start, end = clipped[node] if clipped else (node.start, node.end)
-        _add_busy(busy, node, end - start - (union_ns(below[node]) if node in below else 0))
+        own_ns = end - start - (union_ns(below[node]) if node in below else 0)
+        kind = node.step.kind if node.step is not None else None
+        if kind is StepKind.MODEL_CALL:
+            prefill = _prefill_ns(node, own_ns)
+            busy[SegmentKind.PREFILL] += prefill
+            busy[SegmentKind.DECODE] += own_ns - prefill
+        else:
+            busy[SEGMENT_OF.get(kind, SegmentKind.FRAMEWORK)] += own_ns
     if critical[SegmentKind.WAIT]:  # an idle gap is nobody's work
         busy[SegmentKind.FRAMEWORK] -= sum(
             piece.duration
@@ -364,16 +364,10 @@ def _clipped_to_parents(tree: Tree) -> dict[Node, Interval]:
     return seen
 
 
-def _add_busy(busy: dict[SegmentKind, int], node: Node, own_ns: int) -> None:
-    step = node.step
-    if step is None or (step.kind is not StepKind.MODEL_CALL and step.kind not in SIMPLE):
-        busy[SegmentKind.FRAMEWORK] += own_ns
-    elif step.kind is StepKind.MODEL_CALL:
-        prefill = own_ns if step.is_error else min(own_ns, node.ttft.split_ns or 0)
-        busy[SegmentKind.PREFILL] += prefill
-        busy[SegmentKind.DECODE] += own_ns - prefill
-    else:
-        busy[SIMPLE[step.kind][0]] += own_ns
+def _prefill_ns(call: Node, own_ns: int) -> int:
+    if call.step is not None and call.step.is_error:
+        return own_ns
+    return min(own_ns, call.ttft.split_ns or 0)
 
 
 def _parts(

@@ -36,9 +36,6 @@ class Run:
     top: Node
     calls: list[Node] = field(default_factory=list)
     tools: list[Node] = field(default_factory=list)
-    side_calls: set[Node] = field(
-        default_factory=set
-    )  # ids of nodes below guardrails, retrievals, embeddings
     parent: Run | None = None
     turns: list[Turn] = field(default_factory=list)
 
@@ -67,7 +64,7 @@ class Turn:
     calls_end: int = 0  # when the last of them ended; 0 without one
     tools_end: int = 0
     index: int = 0
-    segments: dict[SegmentKind, int] = field(default_factory=dict)
+    segments: dict[SegmentKind, int] = field(init=False, repr=False)  # from the run's own walk
     on_path_ns: int = 0
     delegated_ns: int = 0
     parent: Turn | None = None
@@ -100,18 +97,18 @@ def find_runs(tree: Tree, steps: Sequence[Node]) -> list[Run]:
     its scope.
     """
     scopes = _open_scopes(tree)
-    work = [node for node in steps if not node.background]
-    by_top = _runs_of_calls(work) or {tree.root: Run(tree.root)}
+    by_top, tools = _runs_and_tools(steps)
+    if not by_top:
+        by_top[tree.root] = Run(tree.root)
     for scope in scopes:
         scope.run = by_top.get(scope.top) or (scope.outer.run if scope.outer is not None else None)
     runs = list(dict.fromkeys(by_top[scope.top] for scope in scopes if scope.top in by_top))
     for run in runs:
         run.parent = _run_above(run.top)
-    for node in work:
-        if node.step is not None and node.step.kind is StepKind.TOOL_CALL:
-            run_above = _run_above(node)
-            if run_above is not None:
-                run_above.tools.append(node)
+    for tool in tools:
+        run_above = _run_above(tool)
+        if run_above is not None:
+            run_above.tools.append(tool)
     return runs
 
 
@@ -144,20 +141,23 @@ def _opened(node: Node, kind: StepKind, outer: Scope) -> Scope | None:
     return None if outer.is_held else Scope(node, True, outer.is_side, outer)
 
 
-def _runs_of_calls(steps: Iterable[Node]) -> dict[Node, Run]:
-    """The runs by their tops, with their calls."""
+def _runs_and_tools(steps: Iterable[Node]) -> tuple[dict[Node, Run], list[Node]]:
+    """The runs by their tops, with their calls; and the tool calls."""
     by_top: dict[Node, Run] = {}
+    tools: list[Node] = []
     for node in steps:
-        if node.step is None or node.step.kind is not StepKind.MODEL_CALL:
+        if node.background or node.step is None:
             continue
-        scope = node.scope
-        run = by_top.get(scope.top)
-        if run is None:
-            run = by_top[scope.top] = Run(scope.top)
-        run.calls.append(node)
-        if scope.is_side:
-            run.side_calls.add(node)
-    return by_top
+        kind = node.step.kind
+        if kind is StepKind.TOOL_CALL:
+            tools.append(node)
+        elif kind is StepKind.MODEL_CALL:
+            top = node.scope.top
+            run = by_top.get(top)
+            if run is None:
+                run = by_top[top] = Run(top)
+            run.calls.append(node)
+    return by_top, tools
 
 
 def _run_above(node: Node) -> Run | None:

@@ -39,6 +39,7 @@ PARTS: dict[SegmentKind, tuple[str, ...]] = {
     SegmentKind.WAIT: (),
 }
 
+FRAMEWORK = SegmentKind.FRAMEWORK
 TOOL_KINDS = frozenset({StepKind.TOOL_CALL, StepKind.RETRIEVAL, StepKind.EMBEDDING})
 Meaning = tuple[SegmentKind, str | None]  # a segment, and which part of it
 # Steps whose whole time is one segment.
@@ -97,40 +98,44 @@ class Attribution:
             if kind is StepKind.MODEL_CALL:
                 _add_call(path, start, end, owner)
             elif kind in SIMPLE:
-                _add(path, start, end, *SIMPLE[kind], owner)
+                segment, part = SIMPLE[kind]
+                _add(path, start, end, segment, part, owner)
             else:
                 self._add_framework(path, start, end, node)
         return path
 
     def _add_framework(self, path: list[PathSlice], start: int, end: int, node: Node) -> None:
-        run = node.scope.run
         if node.span.kind == KIND_CLIENT and _is_plain(node):
-            _add(path, start, end, SegmentKind.FRAMEWORK, "io", node)
-        elif node.is_placeholder or self._is_blind(node.owner or self.root):
-            _add(path, start, end, SegmentKind.FRAMEWORK, "unattributed", node)
-        elif run is None or not self.marks[run]:
-            _add(path, start, end, *self._between_runs(start, end, node), node)
-        else:
-            for begin, until, mark in cut_by(self.marks[run], start, end):
-                if mark is not None:
-                    _add(path, begin, until, SegmentKind.FRAMEWORK, mark, node)
-                else:
-                    _add(path, begin, until, *self._between_runs(begin, until, node), node)
+            _add(path, start, end, FRAMEWORK, "io", node)
+            return
+        if node.is_placeholder or self._is_blind(node.owner or self.root):
+            _add(path, start, end, FRAMEWORK, "unattributed", node)
+            return
+        run = node.scope.run
+        marks = self.marks[run] if run is not None else ()
+        if not marks:
+            self._add_gap(path, start, end, node)
+            return
+        for begin, until, mark in cut_by(marks, start, end):
+            if mark is not None:
+                _add(path, begin, until, FRAMEWORK, mark, node)
+            else:
+                self._add_gap(path, begin, until, node)
 
     def _is_blind(self, owner: Node) -> bool:
         """An agent, or the request, with no model call at or below it."""
         return owner not in self.holders and (owner is self.root or _is_agent(owner))
 
-    def _between_runs(self, start: int, end: int, node: Node) -> Meaning:
+    def _add_gap(self, path: list[PathSlice], start: int, end: int, node: Node) -> None:
         """Time between two runs of one parent is a hand-off; more than half a minute of it a
         person's wait.
         """
-        edges = self.edges.get(node)
-        if edges is None or not _is_between(edges, start, end):
-            return SegmentKind.FRAMEWORK, None
-        if end - start > IDLE_NS and node is self.root:
-            return SegmentKind.WAIT, None
-        return SegmentKind.FRAMEWORK, "handoff"
+        if node not in self.edges or not _is_between(self.edges[node], start, end):
+            _add(path, start, end, FRAMEWORK, None, node)
+        elif end - start > IDLE_NS and node is self.root:
+            _add(path, start, end, SegmentKind.WAIT, None, node)
+        else:
+            _add(path, start, end, FRAMEWORK, "handoff", node)
 
 
 def _add(  # noqa: PLR0913, PLR0917  (called for every slice: keywords would cost a fifth more)

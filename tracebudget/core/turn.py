@@ -70,7 +70,7 @@ def _openers(run: Run) -> list[Node]:
         last = sweep.last
         if last is not None and _repeats_failed(last, call, run):
             call.attempt = last.attempt + 1
-        elif call not in run.side_calls and (not openers or sweep.opens(call)):
+        elif not call.scope.is_side and (not openers or sweep.opens(call)):
             openers.append(call)
             sweep.begin_turn(call)
         sweep.take(call)
@@ -83,7 +83,7 @@ def _repeats_failed(last: Node, call: Node, run: Run) -> bool:
     """
     if last.step is None or not last.step.is_error or last.end > call.start:
         return False
-    return last not in run.side_calls and not started_between(run.tools, last.end, call.start)
+    return not last.scope.is_side and not started_between(run.tools, last.end, call.start)
 
 
 class _Sweep:
