@@ -293,6 +293,7 @@ def _filled(own: ModelFacts, other: ModelFacts, shift_ns: int) -> ModelFacts:
         ttft_claims=own.ttft_claims + shifted,
         ends_early=own.ends_early,
         ends_after_tools=own.ends_after_tools,
+        holds_rounds=own.holds_rounds,
         **values,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import attrgetter
 
-from tracebudget.core.run import Run
+from tracebudget.core.run import Run, started_between
 from tracebudget.core.span import KIND_CONSUMER, KIND_PRODUCER
 from tracebudget.core.step import WORK, StepKind
 from tracebudget.core.tree import Node, Note, Tree, ancestors, relist
@@ -23,7 +23,7 @@ def settle_clock(tree: Tree, runs: list[Run]) -> bool:
     to the background: then the runs are others.
     """
     if _is_tight(tree):
-        has_moved = _rehang_agents(tree, runs)
+        has_moved = _lower_tools(tree, runs) | _rehang_agents(tree, runs)
         if has_moved:
             relist(tree)
         tree.is_tight = not has_moved
@@ -136,10 +136,11 @@ def _left_tools_behind(root: Node, work: list[Node]) -> bool:
 
 def rehang(tree: Tree, runs: list[Run]) -> bool:
     """Hang what its parent cannot hold: tools inside the call that asked for them, steps that start
-    after their parent ended, agents that were traced beside the tool that called them. Tells
-    whether anything moved.
+    after their parent ended, agents that were traced beside the tool that called them; and tools
+    beside the call that holds their round. Tells whether anything moved.
     """
     moved = _lift_tools(tree)
+    moved |= _lower_tools(tree, runs)
     moved |= _rehang_late(tree)
     moved |= _rehang_agents(tree, runs)
     if moved:
@@ -267,6 +268,26 @@ def _lift_tools(tree: Tree) -> bool:
                 tree.notes.append(Note("rehung_step", (node.id,), ids))
             node.parent = parent.parent
             moved = True
+    return moved
+
+
+def _lower_tools(tree: Tree, runs: list[Run]) -> bool:
+    """Tools inside a call whose span holds all rounds of its agent hang below it: while they ran,
+    the model had nothing to do.
+
+        llm    |------------------------------|
+        tools          |---------|
+    """
+    moved = False
+    for run in runs:
+        for call in run.calls:
+            if not call.facts.holds_rounds:
+                continue
+            for tool in started_between(run.tools, call.start, call.end):
+                if tool.parent is call.parent and call.parent is not None:
+                    ids = {"from": call.parent.id, "to": call.id}
+                    tree.notes.append(Note("rehung_step", (tool.id,), ids))
+                    tool.parent, moved = call, True
     return moved
 
 

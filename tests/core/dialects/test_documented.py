@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -1023,6 +1023,17 @@ def test_an_unknown_sdk_that_declares_its_spans_kind_is_read() -> None:
     assert (found["input_tokens"], found["output_tokens"]) == (70, 9)
     assert step(document, "tool")["name"] == "search"
     assert document["agents"] == ["planner"]
+
+
+def test_strands_in_typescript_is_known_by_its_events_times() -> None:
+    """Its scope and its `gen_ai.system` are the service's name."""
+    told = {**op("execute_tool", **{"gen_ai.tool.name": "t"}), "gen_ai.event.start_time": "x"}
+    asked = Event("gen_ai.tool.message", 0, {"content": '{"sku": "A-100"}'})
+    span = replace(make_span("execute_tool t", attributes=told), events=(asked,))
+    found = read_step(span, recognise(span))
+    assert found is not None
+    assert (found.dialect, found.kind) == ("strands", "tool_call")
+    assert found.arguments is not None
 
 
 def test_a_kind_that_says_nothing_leaves_a_span_plain() -> None:

@@ -1,6 +1,6 @@
 """Dialects that a recorded trace proves: roles, tokens, first tokens, and where they were read.
 
-All but the last six are one scenario, run once a framework against one recording gateway: a
+All but the last seven are one scenario, run once a framework against one recording gateway: a
 streamed call that asks for two tools, both at once, and a streamed answer. `truth.json` holds what
 the gateway sent and when.
 """
@@ -315,6 +315,20 @@ def test_mcp_agents_wrappers_add_no_call_and_its_agents_own_their_rounds() -> No
     assert sorted(tool["name"] for tool in tools) == ["get_weather", "search_docs"]
     assert document["agents"] == ["travel_agent"]
     assert [turn["agent"] for turn in document["turns"]] == ["travel_agent"] * 2
+
+
+# --- VoltAgent: one span for all calls of an agent's rounds ---------------------------------------
+
+
+def test_voltagents_tools_are_none_of_its_models_time() -> None:
+    """Its one model span lies over both calls; the tools are traced beside it."""
+    document = document_of(fixture_spans("recorded/voltagent.json"))
+    (call,) = (s for s in document["steps"] if s["kind"] == "model_call")
+    assert (call["dialect"], call["streamed"]) == ("voltagent", True)
+    assert (call["input_tokens"], call["output_tokens"]) == (257, 60)  # of the second call
+    assert segments(document)["tool"] == pytest.approx(451, abs=2)
+    assert segments(document)["decode"] == pytest.approx(1160, abs=15)
+    assert document["agents"] == ["travel_agent"]
 
 
 # --- Claude Code, recorded by others --------------------------------------------------------------
