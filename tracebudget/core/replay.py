@@ -51,7 +51,7 @@ def replay(report: Report, change: Change) -> int:
     below = _reach(touched)
     for node in _children_first(below, report) if len(touched) > 1 else below:
         if node not in change.removed and not node.background:
-            replayed.lasts[node] = replayed.duration(node, below[node])
+            replayed.play(node, below[node])
     root = report.tree.root
     return replayed.lasts.get(root, root.duration)
 
@@ -125,37 +125,39 @@ class _Replay:
     def __init__(self, rehearsals: Rehearsals, change: Change) -> None:
         self.rehearsals, self.change = rehearsals, change
         self.groups = {node: group for group in change.together for node in group}
+        self.moves = bool(change.removed or change.at_once)  # some begin without their gap
         self.lasts = dict.fromkeys(change.removed, 0)
 
-    def duration(self, node: Node, affected: set[Node]) -> int:
-        """The new duration of a span, of whose children these may come out otherwise."""
-        own = node.duration - self.change.shorter.get(node, 0)
-        if not affected:
-            return max(0, own)
+    def play(self, node: Node, affected: set[Node]) -> None:
+        """Find the new duration of a span, of whose children these may come out otherwise."""
+        shorter = self.change.shorter.get(node, 0)
+        if affected:
+            shorter += self._saved(node, affected)
+        self.lasts[node] = max(0, node.duration - shorter)
+
+    def _saved(self, node: Node, affected: set[Node]) -> int:
+        """By how much less its children keep a span waiting."""
         alone = self.rehearsals.alone(node)
-        if self._reaches_only(alone, affected):
-            return max(0, own - sum(self._saved(child, alone.gaps) for child in affected))
-        siblings = _Siblings(self, self.rehearsals.of(node))
-        return max(0, own - node.duration + siblings.duration(affected))
+        if not self._reaches_only(alone, affected):
+            siblings = _Siblings(self, self.rehearsals.of(node))
+            return node.duration - siblings.duration(affected)
+        saved, moves = 0, self.moves
+        for child in affected:
+            if child in alone.gaps:
+                gap = alone.gaps[child] if moves and self.is_at_once(child) else 0
+                saved += gap + child.duration - self.lasts[child]
+        return saved
 
     def _reaches_only(self, alone: Alone, affected: set[Node]) -> bool:
-        """Those affected run alone, as far as they count; and if some of them begin at once, they
-        follow others that do.
+        """Those affected run alone, as far as they count; and if some begin at once, so do those
+        that they follow.
         """
-        moves = self.change.removed or self.change.at_once
-        if self.groups or (moves and not alone.is_each):
+        if self.groups or (self.moves and not alone.is_each):
             return False
         return all(child in alone.gaps or child.background for child in affected)
 
     def is_at_once(self, child: Node) -> bool:
         return child in self.change.at_once or child in self.change.removed
-
-    def _saved(self, child: Node, gaps: Mapping[Node | None, int]) -> int:
-        """By how much less a child keeps those waiting that follow it."""
-        if child not in gaps:
-            return 0
-        gap = gaps[child] if self.is_at_once(child) else 0
-        return gap + child.duration - self.lasts.get(child, child.duration)
 
 
 class _Siblings:
