@@ -67,7 +67,7 @@ class Analysis:
             "segments": _segments(report),
             "outside_turns_ns": sum(piece.duration for piece in report.path if piece.turn is None),
             "turns": [_turn(turn, origin) for turn in report.turns],
-            "steps": [_step(node, report, origin) for node in report.steps],
+            "steps": [_step(node, origin) for node in report.steps],
             "step_parents": _step_parents(report),
             "background_steps": [i for i, node in enumerate(report.steps) if node.background],
             "path": _path(report, origin),
@@ -133,7 +133,7 @@ def _turn(turn: Turn, origin: int) -> dict[str, Any]:
     }
 
 
-def _step(node: Node, report: Report, origin: int) -> dict[str, Any]:
+def _step(node: Node, origin: int) -> dict[str, Any]:
     step, turn = node.step, node.turn
     assert step is not None
     row: dict[str, Any] = {
@@ -141,10 +141,7 @@ def _step(node: Node, report: Report, origin: int) -> dict[str, Any]:
         "kind": step.kind,
         "turn": None if turn is None else turn.index,
         "name": step.name,
-    }
-    if step.kind is StepKind.TOOL_CALL:
-        row["call_id"] = step.call_id
-    row |= {
+        "call_id": step.call_id,
         "dialect": step.dialect,
         "start_ns": node.start - origin,
         "duration_ns": node.end - node.start,
@@ -153,6 +150,8 @@ def _step(node: Node, report: Report, origin: int) -> dict[str, Any]:
         "error_type": step.error_type if step.is_error else None,
         "attempt": node.attempt,
     }
+    if step.kind is not StepKind.TOOL_CALL:
+        del row["call_id"]  # no other step has one
     if step.kind is StepKind.MODEL_CALL:
         row |= _model_fields(node)
     return row
@@ -189,7 +188,7 @@ def _model_fields(node: Node) -> dict[str, Any]:
         "ttft_ns": ttft.ns,
         "ttft_source": ttft.source,
         "ttft_is_bound": ttft.is_bound,
-        "ttft_from": ttft.where if ttft.source != TtftSource.UNKNOWN else None,
+        "ttft_from": ttft.where if ttft.source is not TtftSource.UNKNOWN else None,
         "first_visible_ns": ttft.first_visible_ns,
         "queue_ns": facts.queue_ns,
         "tpot_ns": call_tpot_ns(node),

@@ -59,12 +59,12 @@ def marks_of(run: Run, answers: Answers) -> Iterator[Mark]:
         marks = list(_before_calls(turn, impossible, work_end)) if impossible else []
         if turn.calls[1:]:
             marks += _retry_waits(turn.calls)
-        end = max(turn.calls_end, turn.tools_end)
+        end = turn.calls_end if turn.calls_end > turn.tools_end else turn.tools_end
         if run.calls and _is_missing(turn, turn.end - end, answers):
             marks.append(Mark(end, turn.end, "unattributed"))
         if marks:
             yield from _apart(marks)
-        work_end = max(work_end, end)
+        work_end = end if end > work_end else work_end
 
 
 def _before_calls(turn: Turn, impossible: AbstractSet[Node], work_end: int) -> Iterator[Mark]:

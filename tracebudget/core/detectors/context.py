@@ -148,23 +148,24 @@ def tool_result_inflates_context(case: Case) -> Iterator[Finding | Unknown]:
         pairs = itertools.pairwise(rounds.openers)
         for turn, (call, following) in zip(rounds.turns, pairs, strict=False):
             if len(turn.tools) == 1 and call is not None and following is not None:
-                yield from _inflated(case, turn, call, following)
+                item = _inflated(case, turn, call, following)
+                if item is not None:
+                    yield item
 
 
-def _inflated(case: Case, turn: Turn, call: Node, following: Node) -> Iterator[Finding | Unknown]:
+def _inflated(case: Case, turn: Turn, call: Node, following: Node) -> Finding | Unknown | None:
     before, after = call.facts.tokens.input, following.facts.tokens.input
     if before is None or after is None:
-        yield Unknown("tokens_unknown")
-        return
+        return Unknown("tokens_unknown")
     if after - before < max(JUMP_TOKENS, JUMP_SHARE * before):
-        return
+        return None
     tool, per_token = turn.tools[0], case.slope_ns
     cut = min(
         round((per_token or 0) * (after - before - JUMP_TOKENS)),
         known_ttft_ns(following) or following.duration,
     )
     change = Change(shorter={following: cut})
-    yield performance(
+    return performance(
         case,
         "tool_result_inflates_context",
         [tool, following],

@@ -87,11 +87,11 @@ def tools_dominate(case: Case) -> Iterator[Finding | Unknown]:
 def _tools_lead(case: Case, tool_ns: int, model_ns: int) -> bool:
     if tool_ns > model_ns and case.is_over("tool"):
         return True
-    segments = case.report.segments
-    others = (SegmentKind.PREFILL, SegmentKind.DECODE, SegmentKind.FRAMEWORK)
-    largest = max(segments[segment] for segment in others)
-    is_most = tool_ns >= TOOL_SHARE * case.active_ns and tool_ns >= TOOL_FACTOR * largest
-    return is_most and bool(case.report.calls)
+    if tool_ns < TOOL_SHARE * case.active_ns or not case.report.calls:
+        return False
+    own = case.report.segments
+    others = own[SegmentKind.PREFILL], own[SegmentKind.DECODE], own[SegmentKind.FRAMEWORK]
+    return tool_ns >= TOOL_FACTOR * max(others)
 
 
 @detector("framework_overhead", step=1)

@@ -152,8 +152,10 @@ def malformed_tool_arguments(case: Case) -> Iterator[Finding | Unknown]:
     next_in_run = {a: b for run in case.report.runs for a, b in itertools.pairwise(run.calls)}
     for index, first in enumerate(calls):
         second = next_in_run.get(first) or _next_after(calls, index)
-        between = _tools_between(case, first, second) if second is not None else []
-        if first.step is None or second is None or not all(map(_came_to_nothing, between)):
+        if first.step is None or second is None:
+            continue
+        between = _tools_between(first, second)
+        if between and not all(map(_came_to_nothing, between)):
             continue
         bad = [tool for tool in between if refused_arguments(tool)]
         unparsed = [request for request in first.step.tool_requests if not request.parsed]
@@ -186,10 +188,12 @@ def _may_be_refused(case: Case, tool: Node) -> bool:
     return is_soon and is_mute(tool) and arguments_of(case, tool) is None
 
 
-def _tools_between(case: Case, first: Node, second: Node) -> Sequence[Node]:
+def _tools_between(first: Node, second: Node) -> Sequence[Node]:
     """The tools of the first call's turn that started before the second call."""
     turn = first.turn
-    return started_between(turn.tools, first.start, second.start) if turn is not None else []
+    if turn is None or not turn.tools:
+        return ()
+    return started_between(turn.tools, first.start, second.start)
 
 
 def _came_to_nothing(tool: Node) -> bool:
@@ -366,10 +370,10 @@ def decode_stutter(case: Case) -> Iterator[Finding | Unknown]:
     sender dropped some of the chunks' events.
     """
     for call in case.report.good_calls:
-        gaps = chunk_gaps(call) if call.span.events else ()
-        if not gaps:
-            continue
-        if call.span.dropped_events:
+        if not call.span.events[STUTTER_GAPS:] and not call.span.dropped_events:
+            continue  # too few to tell
+        gaps = chunk_gaps(call)
+        if call.span.dropped_events and gaps:
             yield Unknown("chunks_dropped")
             continue
         if len(gaps) < STUTTER_GAPS:

@@ -26,7 +26,7 @@ def quality_notes(report: Report) -> Iterator[Note]:
         if facts.tpot_ns is not None or facts.queue_ns is not None:
             yield from _exceeds_wall(call)
     yield from _untraced_tools(report)
-    cut = [node.id for node in report.steps if _is_cut(node)]
+    cut = [node.id for node in (*report.calls, *report.tools) if _is_cut(node)]
     if cut:
         yield Note("content_truncated", tuple(sorted(cut)), {})
 
