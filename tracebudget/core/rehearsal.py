@@ -144,7 +144,7 @@ def alone_in(node: Node) -> Alone:
     latest, last = node.start, None
     for child in children:
         start, end = child.start, child.end
-        if start < latest:
+        if start < latest:  # beside the last one, or beside one that the last one ran beside, too
             gaps.pop(last, None)
         elif start < node.end and node.start < end <= node.end:
             gaps[child] = start - latest
