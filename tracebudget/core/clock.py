@@ -182,7 +182,7 @@ def _rehang_agents(tree: Tree, runs: list[Run]) -> bool:
     """
     agents = [run for run in runs if _is_agent(run.top) and run.top.parent is not None]
     tools = [tool for run in runs for tool in run.tools] if agents else []
-    if not tools:
+    if not tools or not runs[1:]:
         return False
     served = _below_tools(tree)
     loose = [run for run in agents if run.top not in served]

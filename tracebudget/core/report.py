@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import attrgetter, sub
+from operator import attrgetter, itemgetter, sub
 
 from tracebudget.core.calls import read_steps
 from tracebudget.core.clock import settle_clock
@@ -196,18 +196,19 @@ def _shares(path: Iterable[PathSlice], runs: Sequence[Run]) -> dict[Run, int]:
     return shares
 
 
-def _sum_in_turns(path: Iterable[PathSlice], turns: Iterable[Turn]) -> dict[SegmentKind, int]:
+def _sum_in_turns(path: Iterable[PathSlice], turns: Sequence[Turn]) -> dict[SegmentKind, int]:
     """Cut a path at the turns' edges, in one sweep, and tell each how much of which segment lies in
     it. Returns the segments of the whole path.
     """
-    edges = sorted({edge for turn in turns for edge in (turn.start, turn.end)}, reverse=True)
+    edges = sorted({turn.start for turn in turns} | {turn.end for turn in turns}, reverse=True)
     until: dict[int, dict[SegmentKind, int]] = {}  # ns of each segment up to an edge
     sums = dict.fromkeys(SEGMENTS, 0)
     for piece in path:
         while edges and edges[-1] < piece.end:
             edge = edges.pop()
-            until[edge] = sums.copy()
-            until[edge][piece.segment] += max(0, edge - piece.start)
+            until[edge] = at_edge = sums.copy()
+            if edge > piece.start:
+                at_edge[piece.segment] += edge - piece.start
         sums[piece.segment] += piece.end - piece.start
     until |= dict.fromkeys(edges, sums)
     for turn in turns:
@@ -323,17 +324,12 @@ def _busy(
     Spans are clipped to their parents as in the walk; no segment was busy for less than it was
     waited for.
     """
-    clipped = {} if tree.is_tight else _clipped_to_parents(tree)
     root = tree.root
-    below: defaultdict[Node, list[Interval]] = defaultdict(list)
-    for node in owners:
-        if node.parent is not None:
-            seen = clipped[node] if clipped else (node.start, node.end)
-            below[node.parent.owner or root].append(seen)
+    seen = _seen(tree, owners if root.owner is root else [root, *owners])
+    below = _covered_below(seen, root)
     busy = dict.fromkeys(SEGMENTS, 0)
-    for node in owners if root.owner is root else [root, *owners]:
-        start, end = clipped[node] if clipped else (node.start, node.end)
-        own_ns = end - start - (union_ns(below[node]) if node in below else 0)
+    for start, end, node in seen:
+        own_ns = end - start - below.get(node, 0)
         kind = node.step.kind if node.step is not None else None
         if kind is StepKind.MODEL_CALL:
             prefill = _prefill_ns(node, own_ns)
@@ -350,18 +346,46 @@ def _busy(
     return {segment: max(busy[segment], critical[segment]) for segment in SEGMENTS}
 
 
+def _seen(tree: Tree, nodes: Sequence[Node]) -> list[Slice]:
+    """The nodes as far as all spans above contain them, in order of start."""
+    if tree.is_tight:
+        return sorted([(node.start, node.end, node) for node in nodes], key=_begin)
+    clipped = _clipped_to_parents(tree)
+    return sorted([(*clipped[node], node) for node in nodes], key=_begin)
+
+
+_begin = itemgetter(0)
+
+
 def _clipped_to_parents(tree: Tree) -> dict[Node, Interval]:
     """Each span's interval as far as all spans above it contain it."""
-    seen: dict[Node, Interval] = {}
+    clipped: dict[Node, Interval] = {}
     for node in tree.nodes:
         start, end = node.start, node.end
         if node.parent is not None:
-            first, last = seen[node.parent]
+            first, last = clipped[node.parent]
             if start < first or end > last:
                 start = min(max(start, first), last)
                 end = max(start, min(end, last))
-        seen[node] = (start, end)
-    return seen
+        clipped[node] = (start, end)
+    return clipped
+
+
+def _covered_below(seen: Iterable[Slice], root: Node) -> dict[Node, int]:
+    """How much of each owner's time other owners below it cover, ns; the root owns what nobody
+    does.
+    """
+    covered: dict[Node, int] = {}
+    until: dict[Node, int] = {}
+    for start, end, node in seen:
+        if node.parent is None:
+            continue
+        above = node.parent.owner or root
+        at = until.get(above, start)
+        if end > at:
+            covered[above] = covered.get(above, 0) + end - (start if start > at else at)
+            until[above] = end
+    return covered
 
 
 def _prefill_ns(call: Node, own_ns: int) -> int:
@@ -385,9 +409,8 @@ def _parts(
             parts[SegmentKind.PREFILL][name] = None
     for piece in path:
         if piece.part is not None:
-            parts[piece.segment][piece.part] = (
-                parts[piece.segment][piece.part] or 0
-            ) + piece.duration
+            named = parts[piece.segment]
+            named[piece.part] = (named[piece.part] or 0) + piece.end - piece.start
     return parts
 
 

@@ -9,9 +9,7 @@ tools         |----||-----|           |-----|
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import pairwise
 from operator import attrgetter
 
 from tracebudget.core.run import Run, Turn, started_between, touches
@@ -25,28 +23,18 @@ def group_turns(tree: Tree, run: Run) -> None:
     of a failed one.
     """
     start, end = run.top.start, run.top.end
-    openers = _openers(run)
-    edges = [start, *(min(max(call.start, start), end) for call in openers[1:]), end]
-    run.turns = [Turn(run, number, *edge) for number, edge in enumerate(pairwise(edges))]
-    for call, turn in _placed(run.calls, run.turns):
+    inner = [min(max(call.start, start), end) for call in _openers(run)[1:]]
+    edges = zip([start, *inner], [*inner, end], strict=True)
+    run.turns = turns = [Turn(run, number, *edge) for number, edge in enumerate(edges)]
+    for call in run.calls:
+        call.turn = turn = turns[bisect_right(inner, call.start)]
         turn.calls.append(call)
         turn.calls_end = max(turn.calls_end, call.end)
-        call.turn = turn
-    for tool, turn in _placed(run.tools, run.turns):
+    for tool in run.tools:
+        tool.turn = turn = turns[bisect_right(inner, tool.start)]
         turn.tools.append(tool)
         turn.tools_end = max(turn.tools_end, tool.end)
-        tool.turn = turn
     _note_explicit_turns(tree, run)
-
-
-def _placed(nodes: Sequence[Node], turns: Sequence[Turn]) -> Iterator[tuple[Node, Turn]]:
-    """Each of the nodes, in order of start, with its turn (`turn_at`)."""
-    turn, later = turns[0], iter(turns[1:])
-    following = next(later, None)
-    for node in nodes:
-        while following is not None and following.start <= node.start:
-            turn, following = following, next(later, None)
-        yield node, turn
 
 
 def turn_at(run: Run, moment: int) -> Turn:
