@@ -427,8 +427,12 @@ def _answer_events(span: Span, place: Candidate) -> Iterator[Any]:
 
 
 def _may_ask(value: Any) -> bool:
-    """Every shape of a tool call has one of these words in it."""
-    return not isinstance(value, str) or "tool" in value or "unction" in value
+    """Every shape of a tool call has one of these words in it, and its arguments under a key of
+    their own. LangChain writes empty lists of calls into every answer.
+    """
+    if not isinstance(value, str):
+        return True
+    return ("tool" in value or "unction" in value) and any(map(value.__contains__, QUOTED_KEYS))
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -491,6 +495,7 @@ TOOL_NAMES = ("name", "toolName", "tool_name")
 AROUND_CALLS = ("function", "functionCall", "function_call", "toolUse", "toolRequest")
 TOLD_BY = frozenset({*TOOL_NAMES, *AROUND_CALLS})
 ARGUMENT_KEYS = ("arguments", "args", "input")
+QUOTED_KEYS = [f"{quote}{key}{quote}" for quote in ('"', "'") for key in ARGUMENT_KEYS]
 OUTER_IDS = ("call_id", "id", "toolCallId")
 INNER_IDS = ("id", "toolUseId", "ref")
 REQUEST_TYPES = frozenset(

@@ -50,6 +50,8 @@ SPAN = make_span(
         ({"from": "span_name"}, "chat_streaming"),
         ({"from": "span_name", "matches": "streaming$"}, True),
         ({"from": "span_name", "matches": "^stream"}, False),
+        ({"from": "span_name", "proves": "streaming$"}, True),
+        ({"from": "span_name", "proves": "^stream"}, None),
         ({"from": "resource", "key": "service.version"}, "1.4"),
         ({"from": "event_time", "key": "first"}, at(25)),
         ({"from": "event_time", "key_prefix": "chunk."}, at(20)),

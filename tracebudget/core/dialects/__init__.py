@@ -49,7 +49,8 @@ class Keys:
     """What rules and facts can see in the attribute keys of one scope's spans."""
 
     def __init__(self, keys: tuple[str, ...], values: tuple[str, ...]) -> None:
-        self.keys = keys
+        self.keys = dict.fromkeys(keys)  # a set in the order of the span
+        self.text = "\n".join(keys)  # searched for a part of a pattern before the keys are
         self.values = values  # the keys whose values some rule looks at
         self.readings: dict[tuple[object, ...], Reading] = {}
 
@@ -104,19 +105,27 @@ class Keys:
         but not by a key that another candidate names.
         """
         if candidate.source in BY_KEY:
-            if "*" not in candidate.key:
-                return candidate if candidate.key in self.keys else None
-            free = (key for key in sorted(self.keys) if key not in named)
-            key = next((key for key in free if fnmatchcase(key, candidate.key)), None)
-            named.add(key or "")
-            return replace(candidate, key=key) if key is not None else None
+            if "*" in candidate.key:
+                return self._filled(candidate, named)
+            return candidate if candidate.key in self.keys else None
         if candidate.source == "indexed":
-            messages = _numbered(self.keys, candidate.key)
+            messages = _numbered(self.keys, candidate.key) if candidate.key in self.text else ()
             return replace(candidate, messages=messages) if messages else None
         if candidate.source in BY_EVENT and events is None:
             return None
         needed = candidate.needed_event
         return candidate if not needed or needed in (events or ()) else None
+
+    def _filled(self, candidate: Candidate, named: set[str]) -> Candidate | None:
+        """The candidate with the first key that its pattern means and that no other one names."""
+        if max(candidate.key.split("*"), key=len) not in self.text:
+            return None
+        free = (key for key in sorted(self.keys) if key not in named)
+        key = next((key for key in free if fnmatchcase(key, candidate.key)), None)
+        if key is None:
+            return None
+        named.add(key)
+        return replace(candidate, key=key)
 
 
 BY_KEY = frozenset({"attr", "json", "literal", "event_list"})

@@ -155,6 +155,9 @@ def read_value(span: Span, candidate: Candidate) -> Any:
     if candidate.extract is not None:
         found = candidate.extract.search(value) if isinstance(value, str) else None
         value = found[1] if found else None
+    elif candidate.proves is not None:
+        is_so = isinstance(value, str) and candidate.proves.search(value) is not None
+        value = is_so or None
     elif candidate.matches and isinstance(value, str):
         value = re.search(candidate.matches, value) is not None
     elif candidate.equals:

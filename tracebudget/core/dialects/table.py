@@ -62,7 +62,8 @@ class Candidate:
     is_bound: bool = False  # the emitter stamps a role chunk or `response.created` in some cases
     is_end_before_tools: bool = False  # it stamps the end of some answers that ask for tools
     equals: str = ""
-    matches: str = ""
+    matches: str = ""  # true or false: how the text reads
+    proves: re.Pattern[str] | None = None  # true where the text reads so; else it says nothing
     extract: re.Pattern[str] | None = None  # what of a text is the fact: its first group
     unknown: str = ""  # a value that says nothing
     includes_cache: bool | None = None
@@ -200,7 +201,7 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in ("from", "key", "key_prefix", "path", "event"))
 
 
-CONDITIONS = frozenset({"when", "equals", "matches", "unknown", "extract"})
+CONDITIONS = frozenset({"when", "equals", "matches", "proves", "unknown", "extract"})
 
 
 def read_candidate(row: Mapping[str, Any]) -> Candidate:
@@ -223,6 +224,7 @@ def read_candidate(row: Mapping[str, Any]) -> Candidate:
         is_end_before_tools=row.get("is_end_before_tools", False),
         equals=row.get("equals", ""),
         matches=row.get("matches", ""),
+        proves=re.compile(row["proves"]) if "proves" in row else None,
         extract=re.compile(row["extract"]) if "extract" in row else None,
         unknown=row.get("unknown", ""),
         includes_cache=row.get("includes_cache"),
