@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -152,19 +151,24 @@ def read_value(span: Span, candidate: Candidate) -> Any:
     if candidate.when is not None and not candidate.when(span):
         return None
     value = READERS[candidate.source](span, candidate)
-    if candidate.extract is not None:
-        found = candidate.extract.search(value) if isinstance(value, str) else None
-        value = found[1] if found else None
-    elif candidate.proves is not None:
-        is_so = isinstance(value, str) and candidate.proves.search(value) is not None
-        value = is_so or None
-    elif candidate.matches and isinstance(value, str):
-        value = re.search(candidate.matches, value) is not None
-    elif candidate.equals:
-        value = True if value == candidate.equals else None
-    if value in (None, "") or value == (candidate.unknown or None) or is_redacted(value):
+    if value is None or value == "" or (type(value) is dict and is_redacted(value)):
         return None
-    return value
+    return value if candidate.is_bare else _judged(value, candidate)
+
+
+def _judged(value: Any, candidate: Candidate) -> Any:
+    """A value under its candidate's conditions."""
+    is_text = isinstance(value, str)
+    if candidate.extract is not None:
+        found = candidate.extract.search(value) if is_text else None
+        return (found[1] or None) if found else None
+    if candidate.proves is not None:
+        return (is_text and candidate.proves.match(value) is not None) or None
+    if candidate.matches is not None and is_text:
+        return candidate.matches.search(value) is not None
+    if candidate.equals:
+        return value == candidate.equals or None
+    return None if value == candidate.unknown else value
 
 
 def _as_told(value: Any) -> Any:
@@ -179,7 +183,7 @@ def is_redacted(value: Any) -> bool:
 
 
 def _attribute(span: Span, candidate: Candidate) -> Any:
-    return unquoted(span.attributes.get(candidate.key))
+    return _as_told(span.attributes.get(candidate.key))
 
 
 def _json(span: Span, candidate: Candidate) -> Any:

@@ -62,8 +62,8 @@ class Candidate:
     is_bound: bool = False  # the emitter stamps a role chunk or `response.created` in some cases
     is_end_before_tools: bool = False  # it stamps the end of some answers that ask for tools
     equals: str = ""
-    matches: str = ""  # true or false: how the text reads
-    proves: re.Pattern[str] | None = None  # true where the text reads so; else it says nothing
+    matches: re.Pattern[str] | None = None  # true where it is in the text, else false
+    proves: re.Pattern[str] | None = None  # true where the text begins so; else it says nothing
     extract: re.Pattern[str] | None = None  # what of a text is the fact: its first group
     unknown: str = ""  # a value that says nothing
     includes_cache: bool | None = None
@@ -72,7 +72,8 @@ class Candidate:
     is_decided_by_keys: bool = (
         False  # `when` looks at nothing but the scope and the attributes' keys
     )
-    is_plain: bool = False  # an attribute as it stands, without conditions
+    is_bare: bool = True  # without conditions, but for `when`
+    is_plain: bool = False  # an attribute as it stands, without any condition
     # Of an indexed place in spans of one shape: for each message the names and keys of its parts.
     messages: tuple[tuple[tuple[str, str], ...], ...] = ()
 
@@ -201,7 +202,7 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in ("from", "key", "key_prefix", "path", "event"))
 
 
-CONDITIONS = frozenset({"when", "equals", "matches", "proves", "unknown", "extract"})
+CONDITIONS = frozenset({"equals", "matches", "proves", "unknown", "extract"})
 
 
 def read_candidate(row: Mapping[str, Any]) -> Candidate:
@@ -223,7 +224,7 @@ def read_candidate(row: Mapping[str, Any]) -> Candidate:
         is_bound=row.get("is_bound", False),
         is_end_before_tools=row.get("is_end_before_tools", False),
         equals=row.get("equals", ""),
-        matches=row.get("matches", ""),
+        matches=re.compile(row["matches"]) if "matches" in row else None,
         proves=re.compile(row["proves"]) if "proves" in row else None,
         extract=re.compile(row["extract"]) if "extract" in row else None,
         unknown=row.get("unknown", ""),
@@ -231,7 +232,8 @@ def read_candidate(row: Mapping[str, Any]) -> Candidate:
         from_ancestor=row.get("from_ancestor", ""),
         when=compile_matcher(row["when"]) if "when" in row else None,
         is_decided_by_keys={kind for kind, _ in signals(row.get("when", {}))} <= {"key", "prefix"},
-        is_plain=source == "attr" and not CONDITIONS.intersection(row),
+        is_bare=CONDITIONS.isdisjoint(row),
+        is_plain=source == "attr" and CONDITIONS.isdisjoint(row) and "when" not in row,
     )
 
 
