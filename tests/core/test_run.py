@@ -22,6 +22,7 @@ from tests.builders import (
 )
 from tests.core.reading import Document, analyzed, ms, notes, report_of, segments, step, turns
 from tracebudget.core.analysis import analyze
+from tracebudget.core.span import KIND_CLIENT
 
 
 def runs(document: Document) -> list[str]:
@@ -128,6 +129,53 @@ def test_agents_are_listed_once_in_order_of_their_first_turn() -> None:
         )
     )
     assert document["agents"] == ["triage", "billing"]
+
+
+# --- tools traced by hand -------------------------------------------------------------------------
+
+ASKED = {"c1": "search"}
+
+
+def test_a_plain_span_of_an_asked_tools_name_is_that_tool() -> None:
+    by_hand = plain(100, 180, plain(110, 120, name="search"), name="search", id="t")
+    document = analyzed(agent(0, 300, chat(0, 100, asks=ASKED), by_hand, chat(180, 300)))
+    (found,) = (s for s in document["steps"] if s["kind"] == "tool_call")
+    assert (found["span_id"], found["name"], found["call_id"]) == ("t", "search", "c1")
+    assert (found["dialect"], found["turn"]) == ("gen_ai", 0)
+    assert segments(document)["tool"] == 80
+
+
+@pytest.mark.parametrize(
+    ("answer", "after"),
+    [
+        (chat(0, 100, asks=ASKED), plain(100, 180, name="lookup")),
+        (chat(0, 100), plain(100, 180, name="search")),
+        (chat(0, 100, asks=ASKED), plain(100, 180, name="search", kind=KIND_CLIENT)),
+        (  # it repeats what a span of the tool's own shows
+            chat(0, 100, asks=ASKED),
+            tool(100, 180, plain(110, 170, name="search"), name="search", call_id="c1", id="own"),
+        ),
+    ],
+    ids=["another name", "not asked for", "a client", "known already"],
+)
+def test_any_other_plain_span_is_none(answer: Branch, after: Branch) -> None:
+    document = analyzed(agent(0, 300, answer, after, chat(180, 300)))
+    assert {s["span_id"] for s in document["steps"] if s["kind"] == "tool_call"} <= {"own"}
+
+
+def test_tools_of_agents_below_tools_traced_by_hand_are_found_as_well() -> None:
+    inner = [
+        chat(110, 150, asks={"c2": "search"}),
+        plain(150, 200, name="search", id="inner"),
+        chat(200, 250),
+    ]
+    writer = plain(100, 250, plain(105, 250, *inner), name="ask_writer", id="outer")
+    document = analyzed(
+        agent(0, 300, chat(0, 100, asks={"c1": "ask_writer"}), writer, chat(250, 300))
+    )
+    tools = {s["span_id"]: s["turn"] for s in document["steps"] if s["kind"] == "tool_call"}
+    assert tools == {"outer": 0, "inner": 1}
+    assert [turn["agent"] for turn in document["turns"]][1:3] == ["ask_writer"] * 2
 
 
 # --- effective end: tools inside the span of their call -------------------------------------------

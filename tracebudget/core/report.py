@@ -16,7 +16,15 @@ from tracebudget.core.clock import settle_clock
 from tracebudget.core.critical_path import Interval, Slice, critical_path, find_hulls
 from tracebudget.core.profile import Profile
 from tracebudget.core.rehearsal import Rehearsals
-from tracebudget.core.run import Answers, Run, Turn, find_runs, name_tools, settle_ends
+from tracebudget.core.run import (
+    Answers,
+    Run,
+    Turn,
+    find_runs,
+    name_tools,
+    settle_ends,
+    take_asked_tools,
+)
 from tracebudget.core.segment import PARTS, SIMPLE, Attribution, PathSlice, SegmentKind
 from tracebudget.core.step import ACTORS, StepKind
 from tracebudget.core.timing import settle_timing
@@ -111,6 +119,9 @@ def _settle(tree: Tree, profile: Profile | None) -> tuple[list[Run], list[Node]]
     read_steps(tree)
     steps = _in_order(tree)
     runs = find_runs(tree, steps)
+    while take_asked_tools(tree, runs):  # and those of agents below them
+        steps = _in_order(tree)
+        runs = find_runs(tree, steps)
     name_tools(runs)
     is_corrected = settle_ends(tree, runs)
     if settle_clock(tree, runs):

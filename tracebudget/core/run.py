@@ -11,8 +11,11 @@ from itertools import zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from tracebudget.core.dialects import Reading
+from tracebudget.core.dialects.facts import Present
 from tracebudget.core.record import lazy
-from tracebudget.core.step import Step, StepKind
+from tracebudget.core.span import KIND_INTERNAL, KIND_UNSPECIFIED
+from tracebudget.core.step import WORK, Step, StepKind, read_step
 from tracebudget.core.tree import Node, Note, Tree, ancestors
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ MS = 1_000_000
 LATE_END_NS = (
     20 * MS
 )  # a call span that closes so soon after its last tool was held open by the framework
+BRANCHES = 8  # calls in parallel branches among which a tool's own is looked for
 TOUCH_NS, TOUCH_SHARE = 5 * MS, 0.01  # calls that overlap by less follow one another
 
 # Below these, a model call judges or looks up; it is no round of the agent.
@@ -215,6 +219,72 @@ def name_tools(runs: Iterable[Run]) -> None:
                 (request,) = asking.tool_requests
                 known = tool.step.call_id or request.call_id
                 tool.step = replace(tool.step, name=request.name, call_id=known, is_named=True)
+
+
+def take_asked_tools(tree: Tree, runs: Sequence[Run]) -> bool:
+    """A span of no dialect that bears the name of a tool for which the answer before it asked is
+    that tool: somebody traced it by hand. Tells whether there is any.
+
+        call   |--------|                  asks for `search`
+        span             |-- search --|
+    """
+    plain = [node for node in tree.nodes if _may_be_traced_by_hand(node)]
+    taken = [node for node in plain if _take_asked(node, node.scope.run)]
+    return bool(taken)
+
+
+def _may_be_traced_by_hand(node: Node) -> bool:
+    return (
+        node.step is None
+        and node.reading.role is None
+        and node.parent is not None
+        and node.span.kind in (KIND_UNSPECIFIED, KIND_INTERNAL)
+        and not node.is_placeholder
+    )
+
+
+def _take_asked(node: Node, run: Run | None) -> bool:
+    asking = _asking(node, run.calls) if run is not None else None
+    if run is None or asking is None or asking.step is None:
+        return False
+    if _is_known(node, run, asking) or _is_below_work(node, run.top):
+        return False
+    node.reading = Reading(StepKind.TOOL_CALL, asking.reading.dialect, Present({}))
+    step = read_step(node.span, node.reading)
+    if step is None:
+        return False
+    ids = [r.call_id for r in asking.step.tool_requests if r.name == node.span.name]
+    call_id = ids[0] if len(ids) == 1 else None
+    node.take(replace(step, name=node.span.name, call_id=call_id, is_named=True))
+    return True
+
+
+def _asking(node: Node, calls: Sequence[Node]) -> Node | None:
+    """The latest call before a span that asked for a tool of its name; between the two, calls of
+    parallel branches may have begun.
+    """
+    before = bisect_left(calls, node.start, key=_start)
+    for call in reversed(calls[max(0, before - BRANCHES) : before]):
+        requests = call.step.tool_requests if call.step is not None else ()
+        if any(request.name == node.span.name for request in requests):
+            return call
+    return None
+
+
+def _is_known(node: Node, run: Run, asking: Node) -> bool:
+    """A span of the tool's own dialect shows it: the plain one repeats it."""
+    shown = (tool.step for tool in run.tools if asking.start <= tool.start)
+    return any(step is not None and step.name == node.span.name for step in shown)
+
+
+def _is_below_work(node: Node, top: Node) -> bool:
+    """Some work of the run lies around it, of which it is a part."""
+    for above in ancestors(node):
+        if above is top:
+            return False
+        if above.step is not None and above.step.kind in WORK:
+            return True
+    return False
 
 
 # --- where calls really end ---------------------------------------------------------------------

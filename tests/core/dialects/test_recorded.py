@@ -1,6 +1,6 @@
 """Dialects that a recorded trace proves: roles, tokens, first tokens, and where they were read.
 
-All but the last seven are one scenario, run once a framework against one recording gateway: a
+All but the last eight are one scenario, run once a framework against one recording gateway: a
 streamed call that asks for two tools, both at once, and a streamed answer. `truth.json` holds what
 the gateway sent and when.
 """
@@ -314,6 +314,19 @@ def test_mcp_agents_wrappers_add_no_call_and_its_agents_own_their_rounds() -> No
     assert [tool["dialect"] for tool in tools] == ["mcp_agent"] * 2
     assert sorted(tool["name"] for tool in tools) == ["get_weather", "search_docs"]
     assert document["agents"] == ["travel_agent"]
+    assert [turn["agent"] for turn in document["turns"]] == ["travel_agent"] * 2
+
+
+# --- Mirascope: tools that the app itself traced as plain functions -------------------------------
+
+
+def test_mirascopes_traced_functions_are_the_tools_that_were_asked_for() -> None:
+    """The same two calls and two tools, not streamed."""
+    document = document_of(fixture_spans("recorded/mirascope.json"))
+    tools = [s for s in document["steps"] if s["kind"] == "tool_call"]
+    assert sorted(tool["name"] for tool in tools) == ["get_weather", "search_docs"]
+    assert all(tool["call_id"] for tool in tools)
+    assert segments(document)["tool"] == pytest.approx(452, abs=5)
     assert [turn["agent"] for turn in document["turns"]] == ["travel_agent"] * 2
 
 
