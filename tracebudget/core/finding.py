@@ -246,7 +246,7 @@ def performance(  # noqa: PLR0913  (a finding has as many sides)
         step=DETECTORS[code].step,
         severity=severity or severity_of(saving_ns, case.report.end_to_end),
         turn=turn.index if turn is not None else None,
-        span_ids=tuple(node.id for node in nodes),
+        span_ids=tuple([node.id for node in nodes]),
         saving_ns=saving_ns,
         evidence=evidence,
     )

@@ -157,7 +157,7 @@ def _inflated(case: Case, turn: Turn, call: Node, following: Node) -> Finding | 
     before, after = call.facts.tokens.input, following.facts.tokens.input
     if before is None or after is None:
         return Unknown("tokens_unknown")
-    if after - before < max(JUMP_TOKENS, JUMP_SHARE * before):
+    if after - before < JUMP_TOKENS or after - before < JUMP_SHARE * before:
         return None
     tool, per_token = turn.tools[0], case.slope_ns
     cut = min(

@@ -55,7 +55,7 @@ def _unattributed_ns(report: Report, turn: Turn) -> int:
 
 def _is_followed(turn: Turn) -> bool:
     """There was time for a tool: some providers' answers come as several calls on end."""
-    return turn.end - max((call.end for call in turn.calls), default=turn.end) >= TOUCH_NS
+    return bool(turn.calls) and turn.end - turn.calls_end >= TOUCH_NS
 
 
 def _asks(answers: Answers, call: Node, done: set[str | None]) -> bool:

@@ -85,7 +85,7 @@ def serial_tools(case: Case) -> Iterator[Finding | Unknown]:
     if any(note.code == "tools_not_traced" for note in case.report.notes):
         yield Unknown("tools_not_traced")
     for turn in case.report.turns:
-        wave = _wave(turn, case) if turn.tools[1:] else []
+        wave = _wave(turn, case) if _some_wait(turn.tools) else []
         if not wave[1:] or not _one_after_another(wave):
             continue
         change = Change(together=(tuple(wave),), max_parallel=case.declared.max_parallel)
@@ -102,6 +102,13 @@ def serial_tools(case: Case) -> Iterator[Finding | Unknown]:
                 longest_ns=max(tool.duration for tool in wave),
                 tools=[name_of(tool) for tool in wave],
             )
+
+
+def _some_wait(tools: Sequence[Node]) -> bool:
+    """Some tool began after another one had ended."""
+    if not tools[1:]:
+        return False
+    return min([tool.end for tool in tools]) <= tools[-1].start + TOUCH_NS
 
 
 def _wave(turn: Turn, case: Case) -> list[Node]:
