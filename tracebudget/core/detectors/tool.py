@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from tracebudget.core.content import ARGUMENTS, TIMEOUT, ToolRequest
@@ -174,18 +175,18 @@ def repeated_tool_call(case: Case) -> Iterator[Finding | Unknown]:
 
 def _by_arguments(case: Case) -> tuple[list[list[Node]], bool]:
     """The calls of one tool with equal arguments, and whether some tool's are not recorded."""
-    by_name: dict[str, list[Node]] = {}
+    by_name: defaultdict[str, list[Node]] = defaultdict(list)
     for tool in case.report.tools:
         if not tool.background:
-            by_name.setdefault(name_of(tool), []).append(tool)
-    groups: dict[tuple[str, str], list[Node]] = {}
+            by_name[name_of(tool)].append(tool)
+    groups: defaultdict[tuple[str, str], list[Node]] = defaultdict(list)
     unknown = False
     for name, mine in by_name.items():
         for tool in mine if mine[1:] else ():
             arguments = arguments_of(case, tool)
             unknown |= arguments is None
             if arguments is not None:
-                groups.setdefault((name, arguments), []).append(tool)
+                groups[name, arguments].append(tool)
     return list(groups.values()), unknown
 
 
