@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from time import gmtime, strftime
 from typing import Any
 
 from tracebudget.core import detectors  # noqa: F401  (registers the rules)
@@ -26,7 +26,6 @@ from tracebudget.core.tree import Node, build_tree
 from tracebudget.core.ttft import TtftSource
 
 NAMED = tuple((segment, segment.value) for segment in SEGMENTS)
-SECONDS_END = len("2026-11-30T12:00:00")
 SCHEMA = "tracebudget.analysis/v1"
 
 
@@ -101,7 +100,7 @@ def analyze(spans: Iterable[Span], *, apps: Apps = NO_APPS, project: str = "defa
 def iso_time(unix_ns: int) -> str:
     """Unix ns as ISO 8601 UTC with nine decimals; exact, unlike a float of seconds."""
     seconds, fraction = divmod(unix_ns, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:SECONDS_END]}.{fraction:09d}Z"
+    return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(seconds))}.{fraction:09d}Z"
 
 
 def _segments(report: Report) -> dict[str, Any]:

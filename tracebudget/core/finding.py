@@ -86,6 +86,8 @@ class Trait(StrEnum):
 
     CALLS = "calls"
     SEVERAL_CALLS = "several_calls"
+    QUEUES = "queues"  # somebody tells of one, or a TTFT is judged
+    TOOLS = "tools"  # they ran, or were asked for and no span shows them
     SEVERAL_TOOLS = "several_tools"
     SEVERAL_TURNS = "several_turns"  # of one run
     HANDOFFS = "handoffs"
@@ -119,6 +121,9 @@ class Case:
         has = {
             Trait.CALLS: report.calls,
             Trait.SEVERAL_CALLS: report.calls[1:],
+            Trait.QUEUES: report.parts[SegmentKind.PREFILL]["queue"] is not None
+            or self.limit("ttft") is not None,
+            Trait.TOOLS: report.tools or any(n.code == "tools_not_traced" for n in report.notes),
             Trait.SEVERAL_TOOLS: report.tools[1:],
             Trait.SEVERAL_TURNS: len(report.turns) > len(report.runs),
             Trait.HANDOFFS: report.parts[SegmentKind.FRAMEWORK]["handoff"],

@@ -23,7 +23,6 @@ from tracebudget.core.gap import WORTH_NS
 from tracebudget.core.profile import is_short
 from tracebudget.core.replay import Change, saving_ns
 from tracebudget.core.run import started_between
-from tracebudget.core.segment import SegmentKind
 from tracebudget.core.step import StepKind
 from tracebudget.core.timing import attempt_failed, http_attempts
 from tracebudget.core.tree import Node
@@ -269,7 +268,7 @@ def _hidden_retry(case: Case, call: Node) -> Iterator[Finding]:
 # --- slow ---------------------------------------------------------------------------------------
 
 
-@detector("queueing", step=2)
+@detector("queueing", step=2, needs=(Trait.QUEUES,))
 def queueing(case: Case) -> Iterator[Finding | Unknown]:
     """Fine off-peak, jitter at peak: the request waited for its turn at the service, or at the
     client (T-4). Unknown where a first token is too late and nobody reports the queue.
@@ -290,8 +289,7 @@ def queueing(case: Case) -> Iterator[Finding | Unknown]:
                 queue_ns=queue,
                 ttft_ns=ttft,
             )
-    if case.report.parts[SegmentKind.PREFILL]["queue"] is not None:  # some step tells
-        yield from _queued_at_client(case)
+    yield from _queued_at_client(case)
 
 
 def _queued_at_client(case: Case) -> Iterator[Finding]:

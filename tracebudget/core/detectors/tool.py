@@ -78,7 +78,7 @@ def request_of(case: Case, tool: Node) -> ToolRequest | None:
     return named[0] if len(named) == 1 and is_only_one else None
 
 
-@detector("serial_tools", step=3)
+@detector("serial_tools", step=3, needs=(Trait.TOOLS,))
 def serial_tools(case: Case) -> Iterator[Finding | Unknown]:
     """Tools of one answer ran one after another. Saves the wave less its longest, within the
     declared parallelism. Unknown where tools were asked for that no span shows.
