@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import attrgetter, itemgetter, sub
+from operator import attrgetter, itemgetter
 
 from tracebudget.core.calls import read_steps
 from tracebudget.core.clock import settle_clock
@@ -25,13 +25,16 @@ from tracebudget.core.run import (
     settle_ends,
     take_asked_tools,
 )
-from tracebudget.core.segment import PARTS, SIMPLE, Attribution, PathSlice, SegmentKind
+from tracebudget.core.segment import NO_TIME, PARTS, SIMPLE, Attribution, PathSlice, SegmentKind
 from tracebudget.core.step import ACTORS, StepKind
 from tracebudget.core.timing import settle_timing
 from tracebudget.core.tree import Node, Note, Tree
 from tracebudget.core.turn import group_turns, turn_at
 
 SEGMENTS = tuple(SegmentKind)
+NO_PARTS: dict[SegmentKind, dict[str, int | None]] = {
+    segment: dict.fromkeys(names, 0) for segment, names in PARTS.items()
+}
 SEGMENT_OF: dict[StepKind | None, SegmentKind] = {kind: SIMPLE[kind][0] for kind in SIMPLE}
 
 
@@ -85,10 +88,10 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
     attribution = Attribution(tree, runs)
     slices = critical_path(tree.root, tree.root.start, tree.root.end)
     _sum_up(slices, tree.nodes)
-    whole = attribution.attribute(slices)
-    segments = _measure_turns(runs, whole, attribution)
+    path = _cut_at_turns(attribution.attribute(slices))
+    segments = _sum_by_segment(path)
+    _measure_turns(runs, path, attribution)
     turns = _list_turns(runs)
-    path = _cut_at_turns(whole)
     by_kind = _by_kind(steps)
     calls = by_kind[StepKind.MODEL_CALL]
     _place_in_turns(steps)
@@ -152,6 +155,18 @@ def _failed(call: Node) -> bool:
     return call.step is not None and call.step.is_error
 
 
+def _sum_by_segment(path: Iterable[PathSlice]) -> dict[SegmentKind, int]:
+    """Nanoseconds of each segment, on the whole path and in each turn."""
+    sums = NO_TIME.copy()
+    for piece in path:
+        segment, ns, turn = piece.segment, piece.end - piece.start, piece.turn
+        sums[segment] += ns
+        if turn is not None:
+            turn.on_path_ns += ns
+            turn.segments[segment] += ns
+    return sums
+
+
 def _sum_up(slices: Sequence[Slice], nodes: Sequence[Node]) -> None:
     """Tell each node how much of the path lies at or below it. `nodes`: parents before children."""
     for start, end, node in slices:
@@ -174,24 +189,26 @@ class _Walk:
 
 
 def _measure_turns(
-    runs: Sequence[Run], whole: Sequence[PathSlice], attribution: Attribution
-) -> dict[SegmentKind, int]:
+    runs: Sequence[Run], path: Sequence[PathSlice], attribution: Attribution
+) -> None:
     """Give each turn its segments, from its run's own walk. A run that lies on its surroundings'
-    path in full shares theirs: the walk is the same. Returns the segments of the whole.
+    path in full shares theirs: the walk is the same. One that holds no other run has been measured
+    with the request's path.
     """
-    shares = {run: run.top.critical_ns for run in runs}
-    walks = [_Walk(whole, shares)]
-    walk_of: dict[Run | None, _Walk] = {None: walks[0]}
+    whole = _Walk(path, {run: run.top.critical_ns for run in runs})
+    walks: dict[Run | None, _Walk] = {None: whole}
+    holders = {run.parent for run in runs}
     for run in runs:
-        walk, top = walk_of[run.parent], run.top
+        walk, top = walks[run.parent], run.top
         if walk.shares.get(run, 0) != top.duration:
-            path = attribution.attribute(critical_path(top, top.start, top.end))
-            walk = _Walk(path, _shares(path, runs))
-            walks.append(walk)
-        walk_of[run] = walk
-        walk.turns += run.turns
-    totals = [_sum_in_turns(walk.path, walk.turns) for walk in walks]
-    return totals[0]
+            own = attribution.attribute(critical_path(top, top.start, top.end))
+            walk = _Walk(own, _shares(own, runs))
+        walks[run] = walk
+        if walk is not whole or run in holders:
+            walk.turns += run.turns
+    for walk in dict.fromkeys(walks.values()):
+        if walk.turns:
+            _sum_in_turns(walk.path, walk.turns)
 
 
 def _shares(path: Iterable[PathSlice], runs: Sequence[Run]) -> dict[Run, int]:
@@ -207,25 +224,23 @@ def _shares(path: Iterable[PathSlice], runs: Sequence[Run]) -> dict[Run, int]:
     return shares
 
 
-def _sum_in_turns(path: Iterable[PathSlice], turns: Sequence[Turn]) -> dict[SegmentKind, int]:
+def _sum_in_turns(path: Iterable[PathSlice], turns: Sequence[Turn]) -> None:
     """Cut a path at the turns' edges, in one sweep, and tell each how much of which segment lies in
-    it. Returns the segments of the whole path.
+    it.
     """
     edges = sorted({turn.start for turn in turns} | {turn.end for turn in turns}, reverse=True)
     until: dict[int, dict[SegmentKind, int]] = {}  # ns of each segment up to an edge
-    sums = dict.fromkeys(SEGMENTS, 0)
+    sums = NO_TIME.copy()
     for piece in path:
         while edges and edges[-1] < piece.end:
             edge = edges.pop()
-            until[edge] = at_edge = sums.copy()
-            if edge > piece.start:
-                at_edge[piece.segment] += edge - piece.start
+            until[edge] = sums.copy()
+            until[edge][piece.segment] += max(0, edge - piece.start)
         sums[piece.segment] += piece.end - piece.start
     until |= dict.fromkeys(edges, sums)
     for turn in turns:
-        inside = map(sub, until[turn.end].values(), until[turn.start].values())
-        turn.segments = dict(zip(SEGMENTS, inside, strict=True))
-    return sums
+        before, after = until[turn.start], until[turn.end]
+        turn.segments = {segment: after[segment] - before[segment] for segment in SEGMENTS}
 
 
 def _list_turns(runs: Sequence[Run]) -> list[Turn]:
@@ -259,9 +274,6 @@ def _cut_at_turns(path: Iterable[PathSlice]) -> list[PathSlice]:
             piece.turn = turn
             cut.append(piece)
         reached[run] = turn
-    for piece in cut:
-        if piece.turn is not None:
-            piece.turn.on_path_ns += piece.end - piece.start
     return cut
 
 
@@ -338,7 +350,7 @@ def _busy(
     root = tree.root
     seen = _seen(tree, owners if root.owner is root else [root, *owners])
     below = _covered_below(seen, root)
-    busy = dict.fromkeys(SEGMENTS, 0)
+    busy = NO_TIME.copy()
     for start, end, node in seen:
         own_ns = end - start - below.get(node, 0)
         kind = node.step.kind if node.step is not None else None
@@ -411,13 +423,9 @@ def _parts(
     """Nanoseconds of each named part. Queue, network and engine time are None where no call tells
     them.
     """
-    parts: dict[SegmentKind, dict[str, int | None]] = {
-        segment: dict.fromkeys(names, 0) for segment, names in PARTS.items()
-    }
-    told = _told_parts(by_kind)
-    for name in PARTS[SegmentKind.PREFILL]:
-        if name not in told:
-            parts[SegmentKind.PREFILL][name] = None
+    parts = {segment: names.copy() for segment, names in NO_PARTS.items()}
+    for name in NO_PARTS[SegmentKind.PREFILL].keys() - _told_parts(by_kind):
+        parts[SegmentKind.PREFILL][name] = None
     for piece in path:
         if piece.part is not None:
             named = parts[piece.segment]

@@ -63,12 +63,12 @@ class Turn:
     number: int
     start: int
     end: int
+    segments: dict[SegmentKind, int]  # ns of each in the run's own walk
     calls: list[Node] = field(default_factory=list)
     tools: list[Node] = field(default_factory=list)
     calls_end: int = 0  # when the last of them ended; 0 without one
     tools_end: int = 0
     index: int = 0
-    segments: dict[SegmentKind, int] = field(init=False, repr=False)  # from the run's own walk
     on_path_ns: int = 0
     delegated_ns: int = 0
     parent: Turn | None = None

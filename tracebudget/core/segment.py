@@ -31,6 +31,7 @@ class SegmentKind(StrEnum):
     WAIT = "wait"
 
 
+NO_TIME = dict.fromkeys(SegmentKind, 0)
 PARTS: dict[SegmentKind, tuple[str, ...]] = {
     SegmentKind.PREFILL: ("queue", "network", "engine_other"),
     SegmentKind.DECODE: ("unsplit",),

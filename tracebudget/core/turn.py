@@ -13,9 +13,11 @@ from heapq import heappop, heappush
 from operator import attrgetter
 
 from tracebudget.core.run import Run, Turn, started_between, touches
+from tracebudget.core.segment import NO_TIME
 from tracebudget.core.tree import Node, Note, Tree
 
 EXPLICIT = frozenset({"turn", "execute_event_loop_cycle"})  # what spans of one turn are called
+FIRST = frozenset({"turn", "exec", "step"})  # how those and "step N" begin
 
 
 def group_turns(tree: Tree, run: Run) -> None:
@@ -24,8 +26,10 @@ def group_turns(tree: Tree, run: Run) -> None:
     """
     start, end = run.top.start, run.top.end
     inner = [min(max(call.start, start), end) for call in _openers(run)[1:]]
-    edges = zip([start, *inner], [*inner, end], strict=True)
-    run.turns = turns = [Turn(run, number, *edge) for number, edge in enumerate(edges)]
+    run.turns = turns = [
+        Turn(run, number, *edge, NO_TIME.copy())
+        for number, edge in enumerate(zip([start, *inner], [*inner, end], strict=True))
+    ]
     for call in run.calls:
         call.turn = turn = turns[bisect_right(inner, call.start)]
         turn.calls.append(call)
@@ -118,7 +122,8 @@ class _Sweep:
 
 def _note_explicit_turns(tree: Tree, run: Run) -> None:
     """Spans that say "turn" or "step N" and disagree are noted; the rules win."""
-    said = [child.id for child in run.top.children if _says_turn(child.span.name)]
+    names = [(child.span.name, child) for child in run.top.children]
+    said = [child.id for name, child in names if name[:4] in FIRST and _says_turn(name)]
     if said and len(said) != len(run.turns):
         evidence = {"spans": len(said), "turns": len(run.turns)}
         tree.notes.append(Note("turns_disagree", tuple(sorted(said)), evidence))
