@@ -98,8 +98,8 @@ class Content:
     lifted: dict[str, Any] | None = None
     lender: Content | None = None  # of another span that describes the same call
 
-    def __init__(self, facts: SpanFacts, role: str, *, digest: Fingerprint = fingerprint) -> None:
-        self.facts, self.role, self.digest = facts, role, digest
+    def __init__(self, facts: SpanFacts, role: str) -> None:
+        self.facts, self.role = facts, role
         if facts.present.is_lifted:
             lifted = facts.span.attributes[LIFTED]
             self.lifted = lifted if type(lifted) is dict else None
@@ -111,7 +111,7 @@ class Content:
             lifted = self.lifted.get("prompt")
             own = tuple(lifted) if lifted is not None else None
         else:
-            own = _prompt(self.facts, self.digest) if self.role == MODEL else None
+            own = _prompt(self.facts, fingerprint) if self.role == MODEL else None
         return self.lender.prompt if own is None and self.lender is not None else own
 
     @lazy
@@ -121,7 +121,7 @@ class Content:
             rows = self.lifted.get("tool_requests")
             own = tuple(ToolRequest(*row) for row in rows) if rows is not None else None
         else:
-            own = _tool_requests(self.facts, self.digest) if self.role == MODEL else None
+            own = _tool_requests(self.facts, fingerprint) if self.role == MODEL else None
         return self.lender.tool_requests if own is None and self.lender is not None else own
 
     @lazy
@@ -131,7 +131,7 @@ class Content:
             lifted = self.lifted.get("arguments")
             own = (lifted[0], lifted[1]) if lifted is not None else None
         else:
-            own = _arguments(self.facts, self.digest) if self.role == TOOL else None
+            own = _arguments(self.facts, fingerprint) if self.role == TOOL else None
         return self.lender.arguments if own is None and self.lender is not None else own
 
     @lazy
@@ -164,7 +164,7 @@ class Content:
 
     def borrowing(self, lender: Content) -> Content:
         """The same content, its gaps filled from another span that describes the same call."""
-        content = Content(self.facts, self.role, digest=self.digest)
+        content = Content(self.facts, self.role)
         content.lender = lender
         return content
 

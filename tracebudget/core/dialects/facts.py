@@ -18,6 +18,7 @@ DECODER = json.JSONDecoder()
 BLANKS = " \t\r\n"  # what JSON allows around a value
 
 UNQUOTED = "#"  # text that sorts before it may begin with a quote, or be empty
+NOWHERE: Mapping[str, Candidate] = {}
 HOLLOW = frozenset({type(None), dict})  # kinds of values that may say nothing
 LASTING_NS = 10_000_000  # a shorter child is a record of what it stands for, written at its end
 LIFTED = "tracebudget.lifted"  # where the privacy door leaves what it lifted out of content
@@ -62,11 +63,11 @@ class SpanFacts:
     dropped.
     """
 
-    __slots__ = ("_sources", "dialect", "present", "span", "values")
+    __slots__ = ("_elsewhere", "dialect", "present", "span", "values")
 
     def __init__(self, span: Span, dialect: Dialect, present: Present) -> None:
         self.span, self.dialect, self.present = span, dialect, present
-        self._sources: dict[str, Candidate] = {}  # of facts that no plain first place told
+        self._elsewhere: Mapping[str, Candidate] = NOWHERE  # what children told, or was lifted
         attributes = span.attributes
         values: dict[str, Any] = {}
         self.values = values
@@ -89,12 +90,18 @@ class SpanFacts:
         for place in places:
             value = read_value(self.span, place)
             if value is not None:
-                self.values[name], self._sources[name] = value, place
+                self.values[name] = value
                 return
 
     def source(self, name: str) -> Candidate:
-        """The place that a fact came from. Raises KeyError for a fact that is not here."""
-        return self._sources.get(name) or self.present.facts[name][0]
+        """The place that a fact came from, found again, for few ask. Raises KeyError for a fact
+        that is not here.
+        """
+        if name in self._elsewhere:
+            return self._elsewhere[name]
+        *others, last = self.present.facts[name]
+        told = (place for place in others if read_value(self.span, place) is not None)
+        return next(told, last) if others else last
 
     def all(self, name: str) -> list[Fact]:
         """The fact from each place that holds it, in the dialect's order; else as it was lifted."""
@@ -122,7 +129,7 @@ class SpanFacts:
                 if candidate.source in OF_CHILDREN:
                     value = _told_by(children, candidate)
                     if value is not None:
-                        self.values[name], self._sources[name] = value, candidate
+                        self._add(name, value, candidate)
 
     def _add_lifted(self) -> None:
         lifted = follow(self.span.attributes[LIFTED], ("facts",))
@@ -132,7 +139,11 @@ class SpanFacts:
                 rows = self.dialect.candidates(name)
                 source = next((c for c in rows if fnmatchcase(key, c.key)), None)
                 if source is not None:
-                    self.values[name], self._sources[name] = value, source
+                    self._add(name, value, source)
+
+    def _add(self, name: str, value: Any, source: Candidate) -> None:
+        self.values[name] = value
+        self._elsewhere = {**self._elsewhere, name: source}
 
 
 def _told_by(children: Sequence[Child], candidate: Candidate) -> int | None:
