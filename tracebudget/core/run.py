@@ -228,19 +228,25 @@ def take_asked_tools(tree: Tree, runs: Sequence[Run]) -> bool:
         call   |--------|                  asks for `search`
         span             |-- search --|
     """
-    plain = [node for node in tree.nodes if _may_be_traced_by_hand(node)]
-    taken = [node for node in plain if _take_asked(node, node.scope.run)]
+    plain = [node for node in tree.nodes if node.step is None and _may_be_traced_by_hand(node)]
+    asked = _asked_for(runs) if plain else ()
+    taken = [n for n in plain if n.span.name in asked and _take_asked(n, n.scope.run)]
     return bool(taken)
 
 
 def _may_be_traced_by_hand(node: Node) -> bool:
     return (
-        node.step is None
-        and node.reading.role is None
+        node.reading.role is None
         and node.parent is not None
         and node.span.kind in (KIND_UNSPECIFIED, KIND_INTERNAL)
         and not node.is_placeholder
     )
+
+
+def _asked_for(runs: Iterable[Run]) -> set[str]:
+    """The names of the tools for which some answer asked."""
+    steps = [call.step for run in runs for call in run.calls]
+    return {request.name for step in steps if step is not None for request in step.tool_requests}
 
 
 def _take_asked(node: Node, run: Run | None) -> bool:
