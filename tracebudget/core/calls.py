@@ -47,23 +47,22 @@ HOLDERS = BARRIERS | MODEL_KINDS  # what a call is a part of, or belongs to
 def read_steps(tree: Tree) -> None:
     """Give every node its step; drop placeholders of other spans; join what describes one call."""
     records: set[str | None] = set()  # the roles of records of other spans
+    told_around: list[Node] = []  # to be read when the tree is as it will be
     for node in tree.nodes:
-        if not node.is_placeholder:
-            node.reading = recognise(node.span)
-            if node.reading.role in RECORDS:
-                records.add(node.reading.role)
+        if node.is_placeholder:
+            continue
+        reading = node.reading = recognise(node.span)
+        role, dialect, _ = reading
+        if role in RECORDS:
+            records.add(role)
+        elif dialect is not None and (dialect.looks_up or dialect.looks_down):
+            told_around.append(node)
+        elif dialect is not None:
+            node.take(read_step(node.span, reading))
     if "ignore" in records:
         _drop_ignored(tree)
-    for node in tree.nodes:
-        dialect = node.reading.dialect
-        if dialect is None:
-            continue
-        if dialect.looks_up or dialect.looks_down:
-            above = spans_above(node) if dialect.looks_up else ()
-            below = children_of(node) if dialect.looks_down else ()
-            node.take(read_step(node.span, node.reading, above, below))
-        else:
-            node.take(read_step(node.span, node.reading))
+    for node in told_around:
+        node.take(read_step(node.span, node.reading, spans_above(node), children_of(node)))
     if "copy" in records:
         _place_copies(tree)
     if "stream_log" in records:

@@ -7,6 +7,7 @@ their keys.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tracebudget.core.dialects.facts import SpanFacts
@@ -40,11 +41,10 @@ def read_tokens(facts: SpanFacts) -> Tokens:
     """The counts of one call in the product's meaning."""
     counts = list(map(facts.values.get, COUNTS))
     refused: tuple[str, ...] = ()
-    for place, told in enumerate(counts):
+    for told in counts:
         if told is not None and (type(told) is not int or not 0 <= told <= ABSURD):
-            counts[place] = count(told)
-            if counts[place] is None:
-                refused += (facts.source(COUNTS[place]).where,)
+            counts, refused = _mended(counts, facts)
+            break
     prompt, output, total, read, written, reasoning = counts
     if not read and facts.dialect.zero_cache_is_unknown:
         read = None
@@ -68,6 +68,17 @@ def _cache_is_outside(facts: SpanFacts, is_shown: bool) -> bool:
     if says is not None:
         return not says
     return is_shown or facts.dialect.input_includes_cache == "no"
+
+
+def _mended(told: Sequence[Any], facts: SpanFacts) -> tuple[list[int | None], tuple[str, ...]]:
+    """The counts as whole numbers, and the places of those that are none."""
+    counts = [None if value is None else count(value) for value in told]
+    refused = [
+        facts.source(fact).where
+        for fact, value, number in zip(COUNTS, told, counts, strict=True)
+        if number is None and value is not None
+    ]
+    return counts, tuple(refused)
 
 
 def count(value: Any) -> int | None:

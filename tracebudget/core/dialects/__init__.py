@@ -198,8 +198,6 @@ class Recogniser:
         return self.readings.get(shape) or self._learn_shape(shape, span, keys, events)
 
     def _learn(self, names: tuple[str, ...]) -> Keys:
-        if len(self.keys) >= REMEMBERED:
-            self.keys.clear()
         keys = names[1:]
         asked = {key for key in keys if key in self.value_keys or DECLARES_KIND(key)}
         known = self.keys[names] = Keys(keys, tuple(sorted(asked)))
@@ -208,8 +206,9 @@ class Recogniser:
     def _learn_shape(
         self, shape: tuple[object, ...], span: Span, keys: Keys, events: Events
     ) -> Reading:
-        if len(self.readings) >= REMEMBERED:
+        if len(self.readings) >= REMEMBERED:  # of each of its keys there is a shape
             self.readings.clear()
+            self.keys.clear()
         role, dialect = self.recognise(span)
         reading = PLAIN if dialect is None else keys.reading(role, dialect, events, span)
         self.readings[shape] = reading
