@@ -420,6 +420,21 @@ def test_mcp_client_and_server_are_the_tool_around_them() -> None:
     assert tools(analyzed(agent(0, 100, tool(0, 90, inner, id="out")))) == ["out"]
 
 
+@pytest.mark.parametrize("name", ["search", "mcp__docs__search", "docs.search"])
+def test_an_mcp_server_beside_its_client_is_the_clients_call(name: str) -> None:
+    """Claude's SDK does not hand its context on to a server in the same process."""
+    served = mcp(20, 70, kind=KIND_SERVER, id="srv")
+    document = analyzed(agent(0, 100, tool(10, 80, name=name, id="t"), served))
+    assert [s["span_id"] for s in document["steps"] if s["kind"] == "tool_call"] == ["t"]
+
+
+@pytest.mark.parametrize(("name", "end"), [("research", 70), ("search", 90)])
+def test_another_tools_server_is_a_call_of_its_own(name: str, end: float) -> None:
+    served = mcp(20, end, kind=KIND_SERVER, id="srv")
+    document = analyzed(agent(0, 100, tool(10, 80, name=name, id="t"), served))
+    assert len([s for s in document["steps"] if s["kind"] == "tool_call"]) == 2
+
+
 def test_an_mcp_server_alone_is_the_tool_call() -> None:
     document = analyzed(agent(0, 100, mcp(20, 70, kind=KIND_SERVER, id="srv")))
     assert tools(document) == ["srv"]

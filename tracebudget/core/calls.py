@@ -8,6 +8,7 @@ framework LLM span  |--------------------|     wrapper: lends what the call lack
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -15,7 +16,7 @@ from itertools import islice
 from tracebudget.core.content import Content
 from tracebudget.core.dialects import recognise
 from tracebudget.core.dialects.facts import Child, SpanFacts
-from tracebudget.core.span import Span
+from tracebudget.core.span import KIND_SERVER, Span
 from tracebudget.core.step import (
     ACTORS,
     MODEL_KINDS,
@@ -434,7 +435,9 @@ def _with_inner(outer: Step | None, inner: Step) -> Step:
 
 
 def _join_tool_twins(parent: Node, tree: Tree) -> None:
-    """Two instrumentations that each wrote a span of one tool call, side by side."""
+    """Two instrumentations that each wrote a span of one tool call, side by side; or its client and
+    the MCP server that it called, to whose tool's name clients add the server's.
+    """
     kept: list[Node] = []
     for node in parent.children:
         if node.step is None or node.step.kind is not StepKind.TOOL_CALL:
@@ -448,9 +451,17 @@ def _join_tool_twins(parent: Node, tree: Tree) -> None:
             tree.notes.append(Note("twin_spans", tuple(sorted((twin.id, node.id)))))
 
 
+def _holds(outer: Node, inner: Node) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end
+
+
 def _are_tool_twins(a: Node, b: Node) -> bool:
     one, two = a.step, b.step
-    if one is None or two is None or one.name != two.name:
+    if one is None or two is None:
+        return False
+    if two.dialect == "mcp" and b.span.kind == KIND_SERVER and _holds(a, b):
+        return re.search(rf"(^|\W|_){re.escape(two.name)}$", one.name) is not None
+    if one.name != two.name:
         return False
     shared = min(a.end, b.end) - max(a.start, b.start)
     if a.span.scope == b.span.scope:
