@@ -89,10 +89,10 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
     slices = critical_path(tree.root, tree.root.start, tree.root.end)
     _sum_up(slices, tree.nodes)
     path = _cut_at_turns(attribution.attribute(slices))
-    segments = _sum_by_segment(path)
+    by_kind = _by_kind(steps)
+    segments, parts = _totals(path, by_kind)
     _measure_turns(runs, path, attribution)
     turns = _list_turns(runs)
-    by_kind = _by_kind(steps)
     calls = by_kind[StepKind.MODEL_CALL]
     _place_in_turns(steps)
     _nest(runs)
@@ -107,8 +107,8 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         good_calls=[call for call in calls if not call.background and not _failed(call)],
         tools=by_kind[StepKind.TOOL_CALL],
         segments=segments,
-        busy=_busy(tree, attribution.owners, segments, path),
-        parts=_parts(path, by_kind),
+        busy=_busy(tree, steps, segments, path),
+        parts=parts,
         profile=profile,
         answers=attribution.answers,
         rehearsals=Rehearsals(tree),
@@ -153,18 +153,6 @@ def _by_kind(steps: Iterable[Node]) -> defaultdict[StepKind, list[Node]]:
 
 def _failed(call: Node) -> bool:
     return call.step is not None and call.step.is_error
-
-
-def _sum_by_segment(path: Iterable[PathSlice]) -> dict[SegmentKind, int]:
-    """Nanoseconds of each segment, on the whole path and in each turn."""
-    sums = NO_TIME.copy()
-    for piece in path:
-        segment, ns, turn = piece.segment, piece.end - piece.start, piece.turn
-        sums[segment] += ns
-        if turn is not None:
-            turn.on_path_ns += ns
-            turn.segments[segment] += ns
-    return sums
 
 
 def _sum_up(slices: Sequence[Slice], nodes: Sequence[Node]) -> None:
@@ -337,9 +325,48 @@ def union_ns(spans: Iterable[Interval]) -> int:
 # --- totals -------------------------------------------------------------------------------------
 
 
+def _totals(
+    path: Iterable[PathSlice], by_kind: Mapping[StepKind, Sequence[Node]]
+) -> tuple[dict[SegmentKind, int], dict[SegmentKind, dict[str, int | None]]]:
+    """Nanoseconds of each segment, on the whole path and in each turn, and of each named part."""
+    segments, parts = NO_TIME.copy(), _told_parts(by_kind)
+    for piece in path:
+        segment, turn, ns = piece.segment, piece.turn, piece.end - piece.start
+        segments[segment] += ns
+        if turn is not None:
+            turn.on_path_ns += ns
+            turn.segments[segment] += ns
+        if piece.part is not None:
+            named = parts[segment]
+            named[piece.part] = (named[piece.part] or 0) + ns
+    return segments, parts
+
+
+def _told_parts(
+    by_kind: Mapping[StepKind, Sequence[Node]],
+) -> dict[SegmentKind, dict[str, int | None]]:
+    """The named parts: queue, network and engine time are None where no call with a prefill tells
+    them, the others 0.
+    """
+    parts = {segment: names.copy() for segment, names in NO_PARTS.items()}
+    told = parts[SegmentKind.PREFILL] = dict.fromkeys(PARTS[SegmentKind.PREFILL])
+    if by_kind[StepKind.QUEUE]:
+        told["queue"] = 0
+    for call in by_kind[StepKind.MODEL_CALL]:
+        if call.ttft.split_ns is None:
+            continue
+        if call.facts.queue_ns is not None:
+            told["queue"] = 0
+            if call.facts.prefill_ns is not None:
+                told["engine_other"] = 0
+        if call.server is not None and call.server is not call:
+            told["network"] = 0
+    return parts
+
+
 def _busy(
     tree: Tree,
-    owners: Sequence[Node],
+    steps: Iterable[Node],
     critical: dict[SegmentKind, int],
     path: Iterable[PathSlice],
 ) -> dict[SegmentKind, int]:
@@ -348,6 +375,7 @@ def _busy(
     waited for.
     """
     root = tree.root
+    owners = [node for node in steps if node.owner is node and not node.background]
     seen = _seen(tree, owners if root.owner is root else [root, *owners])
     below = _covered_below(seen, root)
     busy = NO_TIME.copy()
@@ -370,14 +398,11 @@ def _busy(
 
 
 def _seen(tree: Tree, nodes: Sequence[Node]) -> list[Slice]:
-    """The nodes as far as all spans above contain them, in order of start."""
+    """The nodes, which stand in order, as far as all spans above contain them; still in order."""
     if tree.is_tight:
-        return sorted([(node.start, node.end, node) for node in nodes], key=_begin)
+        return [(node.start, node.end, node) for node in nodes]
     clipped = _clipped_to_parents(tree)
-    return sorted([(*clipped[node], node) for node in nodes], key=_begin)
-
-
-_begin = itemgetter(0)
+    return sorted([(*clipped[node], node) for node in nodes], key=itemgetter(0))
 
 
 def _clipped_to_parents(tree: Tree) -> dict[Node, Interval]:
@@ -415,34 +440,3 @@ def _prefill_ns(call: Node, own_ns: int) -> int:
     if call.step is not None and call.step.is_error:
         return own_ns
     return min(own_ns, call.ttft.split_ns or 0)
-
-
-def _parts(
-    path: Iterable[PathSlice], by_kind: Mapping[StepKind, Sequence[Node]]
-) -> dict[SegmentKind, dict[str, int | None]]:
-    """Nanoseconds of each named part. Queue, network and engine time are None where no call tells
-    them.
-    """
-    parts = {segment: names.copy() for segment, names in NO_PARTS.items()}
-    for name in NO_PARTS[SegmentKind.PREFILL].keys() - _told_parts(by_kind):
-        parts[SegmentKind.PREFILL][name] = None
-    for piece in path:
-        if piece.part is not None:
-            named = parts[piece.segment]
-            named[piece.part] = (named[piece.part] or 0) + piece.end - piece.start
-    return parts
-
-
-def _told_parts(by_kind: Mapping[StepKind, Sequence[Node]]) -> set[str]:
-    """The parts of prefill that some call with a prefill tells."""
-    told = {"queue"} if by_kind[StepKind.QUEUE] else set[str]()
-    for call in by_kind[StepKind.MODEL_CALL]:
-        if call.ttft.split_ns is None:
-            continue
-        if call.facts.queue_ns is not None:
-            told.add("queue")
-            if call.facts.prefill_ns is not None:
-                told.add("engine_other")
-        if call.server is not None and call.server is not call:
-            told.add("network")
-    return told

@@ -82,7 +82,7 @@ class Attribution:
     def __init__(self, tree: Tree, runs: Sequence[Run]) -> None:
         self.root = tree.root
         self.holders = _above_calls(runs)
-        self.owners = _claim(tree, self.holders)
+        _claim(tree, self.holders)
         self.answers = Answers(runs)
         self.marks = {run: list(marks_of(run, self.answers)) for run in runs}
         self.edges = _run_edges(runs) if runs[1:] else {}
@@ -172,13 +172,11 @@ def _above_calls(runs: Iterable[Run]) -> set[Node]:
     return holders
 
 
-def _claim(tree: Tree, holders: set[Node]) -> list[Node]:
-    """Give each node the nearest typed step at or above it as its owner. Returns the owners that
-    count.
+def _claim(tree: Tree, holders: set[Node]) -> None:
+    """Give each node the nearest typed step at or above it as its owner.
 
     A workflow that holds no model call owns nothing: inside a tool it is the tool's machinery.
     """
-    owners: list[Node] = []
     for node in tree.nodes:
         step = node.step
         if (
@@ -187,11 +185,8 @@ def _claim(tree: Tree, holders: set[Node]) -> list[Node]:
             or (step.kind is StepKind.WORKFLOW and node not in holders)
         ):
             node.owner = node.parent.owner if node.parent is not None else None
-            continue
-        node.owner = node
-        if not node.background:
-            owners.append(node)
-    return owners
+        else:
+            node.owner = node
 
 
 def _is_agent(node: Node) -> bool:
