@@ -526,12 +526,12 @@ def _first_text(node: Mapping[str, Any], keys: Iterable[str]) -> str | None:
 
 def _arguments(facts: SpanFacts, digest: Fingerprint) -> tuple[str, bool | None] | None:
     """Read from the first place that holds them; broken if they are so in any."""
-    values = [fact.value for fact in facts.all("tool_arguments")]
-    if not values:
+    told = facts.values.get("tool_arguments")
+    if told is None:
         return None
-    text, is_json = canonical_arguments(values[0])
-    others = [v for n, v in enumerate(values[1:], 1) if v not in values[:n]]
-    if any(_read_arguments(value)[1] is False for value in others):
+    text, is_json = canonical_arguments(told)
+    others = [value for value in facts.others("tool_arguments") if value != told]
+    if others and any(_read_arguments(value)[1] is False for value in others):
         is_json = False
     return digest(text), is_json
 

@@ -63,6 +63,7 @@ NAMED = {
 }
 
 FAILED = frozenset({"error", "error_type", "tool_error"})  # facts that only failures have
+OF_FAILURE = FAILED | {"success"}
 # What few emitters say of a model call: asked for where one of them is told at all.
 RARELY_TOLD = frozenset(
     {
@@ -323,9 +324,8 @@ def _provider(facts: SpanFacts) -> str | None:
     name = common.provider_name(told) if type(told) is str else None
     if name is not None:
         return name
-    others = (fact.value for fact in facts.all("provider"))
-    names = (common.provider_name(told) for told in others if type(told) is str)
-    return next(filter(None, names), None)
+    others = (told for told in facts.others("provider") if type(told) is str)
+    return next(filter(None, map(common.provider_name, others)), None)
 
 
 def _streamed(facts: SpanFacts, ttft_claims: Sequence[TtftClaim]) -> bool | None:
@@ -376,7 +376,9 @@ def _status(value: Any) -> int | None:
 
 def _tells_failure(facts: SpanFacts) -> bool:
     values = facts.values
-    if not FAILED.isdisjoint(values) and any(values.get(name) for name in FAILED):
+    if OF_FAILURE.isdisjoint(values):
+        return False
+    if any(values.get(name) for name in FAILED):
         return True
     return "success" in values and as_bool(values["success"]) is False
 

@@ -115,6 +115,14 @@ class SpanFacts:
                 return found
         return [Fact(self.values[name], self.source(name))]
 
+    def others(self, name: str) -> list[Any]:
+        """What is told of a fact at the places after the first that holds it."""
+        places = self.present.facts.get(name, ())
+        if len(places) <= 1:
+            return []
+        read = (read_value(self.span, place) for place in places)
+        return [value for value in read if value is not None][1:]
+
     def text(self, name: str) -> str | None:
         """A fact that is a name or an id."""
         value = self.values.get(name)
