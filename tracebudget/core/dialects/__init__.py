@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tracebudget.core.dialects import common
 from tracebudget.core.dialects.facts import LIFTED, Places, Present
 from tracebudget.core.dialects.matcher import DECLARES_KIND, spelling
-from tracebudget.core.dialects.table import Candidate, Dialect, load_tables
+from tracebudget.core.dialects.table import BY_KEY, Candidate, Dialect, load_tables
 from tracebudget.core.span import Attributes, Span
 
 DIALECTS: tuple[Dialect, ...] = tuple(load_tables())
@@ -95,8 +95,11 @@ class Keys:
         )
 
     def _here(self, row: Places, events: Events, span: Span) -> Places:
+        likely = [place for place in row if not place.needed_key or place.needed_key in self.keys]
+        if not likely:
+            return ()
         named = {place.key for place in row}
-        possible = (place for place in row if _may_hold(place, span))
+        possible = (place for place in likely if _may_hold(place, span))
         here = (self._found(place, events, named) for place in possible)
         return tuple(place for place in here if place is not None)
 
@@ -104,10 +107,8 @@ class Keys:
         """The candidate, if its place can be in such a span; what its key leaves open filled in,
         but not by a key that another candidate names.
         """
-        if candidate.source in BY_KEY:
-            if "*" in candidate.key:
-                return self._filled(candidate, named)
-            return candidate if candidate.key in self.keys else None
+        if candidate.source in BY_KEY and not candidate.needed_key:
+            return self._filled(candidate, named)
         if candidate.source == "indexed":
             messages = _numbered(self.keys, candidate.key) if candidate.key in self.text else ()
             return replace(candidate, messages=messages) if messages else None
@@ -128,7 +129,6 @@ class Keys:
         return replace(candidate, key=key)
 
 
-BY_KEY = frozenset({"attr", "json", "literal", "event_list"})
 BY_EVENT = frozenset({"event_time", "event_attr"})
 
 

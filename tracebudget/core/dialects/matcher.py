@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from operator import methodcaller
 from typing import Any
 
 from tracebudget.core.span import Span
@@ -56,7 +57,8 @@ def _kind_in(names: list[str]) -> Predicate:
 
 
 def _attr_prefix(prefix: str) -> Predicate:
-    return lambda span: any(key.startswith(prefix) for key in span.attributes)
+    begins = methodcaller("startswith", prefix)
+    return lambda span: any(map(begins, span.attributes))
 
 
 def spelling(value: Any) -> str:

@@ -41,6 +41,7 @@ SOURCES = frozenset(
 )
 
 
+BY_KEY = frozenset({"attr", "json", "literal", "event_list"})  # in one attribute
 OF_CHILDREN = frozenset({"child_span_start", "child_span_duration"})
 
 
@@ -78,6 +79,7 @@ class Candidate:
     messages: tuple[tuple[tuple[str, str], ...], ...] = ()
 
     leaf: str = ""  # the last name on the path
+    needed_key: str = ""  # the attribute without which there is nothing at this place
 
     @property
     def needed_event(self) -> str:
@@ -209,10 +211,11 @@ def read_candidate(row: Mapping[str, Any]) -> Candidate:
     source = row.get("from", "attr")
     if source not in SOURCES:
         raise KeyError(f"no such source of a fact: {source!r}; there are {sorted(SOURCES)}")
-    path = parse_path(row.get("path", ""))
+    path, key = parse_path(row.get("path", "")), row.get("key_prefix") or row.get("key", "")
     return Candidate(
         source=source,
-        key=row.get("key_prefix") or row.get("key", ""),
+        key=key,
+        needed_key=key if source in BY_KEY and "*" not in key else "",
         path=path,
         leaf=next((name for name in reversed(path) if isinstance(name, str)), ""),
         event=row.get("event", ""),
