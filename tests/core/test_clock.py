@@ -251,6 +251,31 @@ def test_an_agent_inside_two_tool_calls_could_be_either_ones() -> None:
     assert "rehung_step" not in notes(document)
 
 
+def lost_agent(*tools: Branch) -> Document:
+    """What an agent did whose own span is missing, beside the tools of another one."""
+    family = [
+        chat(200, 400, parent="gone"),
+        tool(400, 500, name="z", parent="gone"),
+        chat(500, 700, parent="gone", id="last"),
+    ]
+    caller = agent(0, 1000, chat(0, 100), *tools, chat(900, 1000), id="a")
+    return analyzed(caller, *family)
+
+
+def test_what_is_below_a_missing_parent_was_called_by_the_tool_around_it() -> None:
+    """The agent between was sampled out."""
+    document = lost_agent(tool(150, 800, id="t"))
+    assert notes(document)["rehung_step"]["evidence"] == {"from": "a", "to": "t", "count": 1}
+    assert [turn["agent_span_id"] for turn in document["turns"]] == ["a", "t", "t", "a"]
+    assert segments(document)["tool"] == 250
+
+
+def test_of_two_tools_around_it_called_the_one_that_it_fills() -> None:
+    document = lost_agent(tool(100, 800, name="x"), tool(195, 705, name="y", id="t"))
+    assert notes(document)["rehung_step"]["evidence"]["to"] == "t"
+    assert "rehung_step" not in notes(lost_agent(tool(100, 800), tool(110, 790, name="y")))
+
+
 def test_an_agent_that_a_tool_does_not_hold_is_left_alone() -> None:
     document = loose_agent(tool(150, 600))
     assert "rehung_step" not in notes(document)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from tracebudget.core.run import Run, started_between
@@ -12,6 +12,7 @@ from tracebudget.core.tree import Node, Note, Tree, ancestors, relist
 
 MS = 1_000_000
 INSIDE_NS = MS  # rounding between two clocks of one process
+AROUND_NS = 20 * MS  # what a tool that does nothing but call an agent takes beside it
 
 COUNTED = frozenset(
     {StepKind.MODEL_CALL, StepKind.TOOL_CALL, StepKind.AGENT}
@@ -23,7 +24,7 @@ def settle_clock(tree: Tree, runs: list[Run]) -> bool:
     to the background: then the runs are others.
     """
     if _is_tight(tree):
-        has_moved = _lower_tools(tree, runs) | _rehang_agents(tree, runs)
+        has_moved = _lower_tools(tree, runs) | _rehang_called(tree, runs)
         if has_moved:
             relist(tree)
         tree.is_tight = not has_moved
@@ -136,13 +137,14 @@ def _left_tools_behind(root: Node, work: list[Node]) -> bool:
 
 def rehang(tree: Tree, runs: list[Run]) -> bool:
     """Hang what its parent cannot hold: tools inside the call that asked for them, steps that start
-    after their parent ended, agents that were traced beside the tool that called them; and tools
-    beside the call that holds their round. Tells whether anything moved.
+    after their parent ended, agents that were traced beside the tool that called them, or whose own
+    spans are missing; and tools beside the call that holds their round. Tells whether anything
+    moved.
     """
     moved = _lift_tools(tree)
     moved |= _lower_tools(tree, runs)
     moved |= _rehang_late(tree)
-    moved |= _rehang_agents(tree, runs)
+    moved |= _rehang_called(tree, runs)
     if moved:
         relist(tree)
     return moved
@@ -176,6 +178,29 @@ def _step_holders(tree: Tree) -> set[Node]:
     return holders
 
 
+def _rehang_called(tree: Tree, runs: list[Run]) -> bool:
+    return _rehang_agents(tree, runs) | _rehang_orphans(tree, runs)
+
+
+def _rehang_orphans(tree: Tree, runs: list[Run]) -> bool:
+    """What lies below a missing parent, and inside one tool call, was called by that tool: the
+    agent between the two left no span. Of several tools it is the one that it fills.
+    """
+    missing = [node for node in tree.nodes if node.is_placeholder and node.parent is not None]
+    tools = [tool for run in runs for tool in run.tools] if missing else []
+    holders = _step_holders(tree) if tools else set[Node]()
+    moved = False
+    for node, around in _tools_around([node for node in missing if node in holders], tools):
+        strangers = [tool for tool in around if not _is_above(node, tool)]
+        filled = [tool for tool in strangers if tool.duration - node.duration <= AROUND_NS]
+        caller = next((found[0] for found in (strangers, filled) if len(found) == 1), None)
+        if caller is not None and node.parent is not None and not _is_above(caller, node):
+            ids = {"from": node.parent.id, "to": caller.id}
+            tree.notes.append(Note("rehung_step", (node.id,), ids))
+            node.parent, moved = caller, True
+    return moved
+
+
 def _rehang_agents(tree: Tree, runs: list[Run]) -> bool:
     """An agent run below no tool, and inside a tool call of another run, was called by that
     tool.
@@ -185,9 +210,10 @@ def _rehang_agents(tree: Tree, runs: list[Run]) -> bool:
     if not tools or not runs[1:]:
         return False
     served = _below_tools(tree)
-    loose = [run for run in agents if run.top not in served]
+    loose = {run.top: run for run in agents if run.top not in served}
     moved = False
-    for run, around in _tools_around(loose, tools):
+    for top, around in _tools_around(loose, tools):
+        run = loose[top]
         own = set(run.tools)
         strangers = [tool for tool in around if tool not in own and not _is_above(run.top, tool)]
         caller = _caller(run, strangers)
@@ -209,14 +235,14 @@ def _caller(run: Run, tools: list[Node]) -> Node | None:
     return next((found[0] for found in (tools, named, fitting) if len(found) == 1), None)
 
 
-def _tools_around(runs: list[Run], tools: list[Node]) -> Iterator[tuple[Run, list[Node]]]:
-    """Each run with the tools that enclose it in time: one sweep over both, in order of start."""
+def _tools_around(nodes: Iterable[Node], tools: list[Node]) -> Iterator[tuple[Node, list[Node]]]:
+    """Each node with the tools that enclose it in time: one sweep over both, in order of start."""
     pending, active = sorted(tools, key=lambda tool: tool.start, reverse=True), list[Node]()
-    for run in sorted(runs, key=lambda run: run.top.start):
-        while pending and pending[-1].start <= run.top.start + INSIDE_NS:
+    for node in sorted(nodes, key=lambda node: node.start):
+        while pending and pending[-1].start <= node.start + INSIDE_NS:
             active.append(pending.pop())
-        active = [tool for tool in active if tool.end + INSIDE_NS >= run.top.start]
-        yield run, [tool for tool in active if _inside(run.top, tool)]
+        active = [tool for tool in active if tool.end + INSIDE_NS >= node.start]
+        yield node, [tool for tool in active if _inside(node, tool)]
 
 
 def _below_tools(tree: Tree) -> set[Node]:
