@@ -29,23 +29,27 @@ class Mark:
     part: str
 
 
-def cut_by(marks: Sequence[Mark], start: int, end: int) -> Iterator[tuple[int, int, str | None]]:
+def cut_by(marks: Sequence[Mark], start: int, end: int) -> Iterable[tuple[int, int, str | None]]:
     """[start, end) cut at the marks (sorted, not overlapping): each piece with its mark's name, or
     None.
     """
+    if not marks:
+        return ((start, end, None),)
+    pieces: list[tuple[int, int, str | None]] = []
     at = start
-    for mark in marks[bisect_right(marks, start, key=_mark_end) :] if marks else ():
+    for mark in marks[bisect_right(marks, start, key=_mark_end) :]:
         if mark.start >= end:
             break
         if at < mark.start:
-            yield at, mark.start, None
+            pieces.append((at, mark.start, None))
             at = mark.start
         until = min(mark.end, end)
         if at < until:
-            yield at, until, mark.part
+            pieces.append((at, until, mark.part))
             at = until
     if at < end:
-        yield at, end, None
+        pieces.append((at, end, None))
+    return pieces
 
 
 _mark_end = attrgetter("end")

@@ -106,37 +106,39 @@ class Attribution:
         return path
 
     def _add_framework(self, path: list[PathSlice], start: int, end: int, node: Node) -> None:
+        part, run = None, node.scope.run
         if node.span.kind == KIND_CLIENT and _is_plain(node):
-            _add(path, start, end, FRAMEWORK, "io", node)
+            part = "io"
+        elif node.is_placeholder or self._is_blind(node.owner or self.root):
+            part = "unattributed"
+        elif node in self.edges or (run is not None and self.marks[run]):
+            self._add_cut(path, start, end, node)
             return
-        if node.is_placeholder or self._is_blind(node.owner or self.root):
-            _add(path, start, end, FRAMEWORK, "unattributed", node)
-            return
-        run = node.scope.run
-        marks = self.marks[run] if run is not None else ()
-        if not marks:
-            self._add_gap(path, start, end, node)
-            return
-        for begin, until, mark in cut_by(marks, start, end):
-            if mark is not None:
-                _add(path, begin, until, FRAMEWORK, mark, node)
-            else:
-                self._add_gap(path, begin, until, node)
+        _add(path, start, end, FRAMEWORK, part, node)
 
     def _is_blind(self, owner: Node) -> bool:
         """An agent, or the request, with no model call at or below it."""
         return owner not in self.holders and (owner is self.root or _is_agent(owner))
 
-    def _add_gap(self, path: list[PathSlice], start: int, end: int, node: Node) -> None:
+    def _add_cut(self, path: list[PathSlice], start: int, end: int, node: Node) -> None:
+        """A stretch cut at the run's marks; what lies between them may lie between two runs."""
+        run = node.scope.run
+        for begin, until, mark in cut_by(self.marks[run] if run is not None else (), start, end):
+            if mark is None:
+                segment, part = self._between_runs(begin, until, node)
+                _add(path, begin, until, segment, part, node)
+            else:
+                _add(path, begin, until, FRAMEWORK, mark, node)
+
+    def _between_runs(self, start: int, end: int, node: Node) -> Meaning:
         """Time between two runs of one parent is a hand-off; more than half a minute of it a
         person's wait.
         """
         if node not in self.edges or not _is_between(self.edges[node], start, end):
-            _add(path, start, end, FRAMEWORK, None, node)
-        elif end - start > IDLE_NS and node is self.root:
-            _add(path, start, end, SegmentKind.WAIT, None, node)
-        else:
-            _add(path, start, end, FRAMEWORK, "handoff", node)
+            return FRAMEWORK, None
+        if end - start > IDLE_NS and node is self.root:
+            return SegmentKind.WAIT, None
+        return FRAMEWORK, "handoff"
 
 
 def _add(  # noqa: PLR0913, PLR0917  (called for every slice: keywords would cost a fifth more)
@@ -220,7 +222,7 @@ def phases(call: Node) -> list[Mark]:
     order of time.
     """
     server, facts = call.server, call.step.model if call.step else None
-    if call.ttft.split_ns is None or facts is None:
+    if call.ttft.split_ns is None or facts is None or (server is None and facts.queue_ns is None):
         return []
     first_token = call.start + call.ttft.split_ns
     arrived = min(max(server.start, call.start), first_token) if server is not None else call.start

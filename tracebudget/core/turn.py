@@ -17,7 +17,7 @@ from tracebudget.core.segment import NO_TIME
 from tracebudget.core.tree import Node, Note, Tree
 
 EXPLICIT = frozenset({"turn", "execute_event_loop_cycle"})  # what spans of one turn are called
-FIRST = frozenset({"turn", "exec", "step"})  # how those and "step N" begin
+BEGINNINGS = (*EXPLICIT, "step ")
 
 
 def group_turns(tree: Tree, run: Run) -> None:
@@ -122,8 +122,8 @@ class _Sweep:
 
 def _note_explicit_turns(tree: Tree, run: Run) -> None:
     """Spans that say "turn" or "step N" and disagree are noted; the rules win."""
-    names = [(child.span.name, child) for child in run.top.children]
-    said = [child.id for name, child in names if name[:4] in FIRST and _says_turn(name)]
+    named = [child for child in run.top.children if child.span.name.startswith(BEGINNINGS)]
+    said = [child.id for child in named if _says_turn(child.span.name)]
     if said and len(said) != len(run.turns):
         evidence = {"spans": len(said), "turns": len(run.turns)}
         tree.notes.append(Note("turns_disagree", tuple(sorted(said)), evidence))
