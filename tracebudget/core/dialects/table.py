@@ -70,16 +70,14 @@ class Candidate:
     includes_cache: bool | None = None
     from_ancestor: str = ""
     when: Predicate | None = None
-    is_decided_by_keys: bool = (
-        False  # `when` looks at nothing but the scope and the attributes' keys
-    )
+    # What follows from the above, worked out once.
     is_bare: bool = True  # without conditions, but for `when`
     is_plain: bool = False  # an attribute as it stands, without any condition
-    # Of an indexed place in spans of one shape: for each message the names and keys of its parts.
-    messages: tuple[tuple[tuple[str, str], ...], ...] = ()
-
-    leaf: str = ""  # the last name on the path
+    is_decided_by_keys: bool = False  # `when` looks at the scope and the attributes' keys alone
     needed_key: str = ""  # the attribute without which there is nothing at this place
+    leaf: str = ""  # the last name on the path
+    # In spans of one shape: for each message of an indexed place the names and keys of its parts.
+    messages: tuple[tuple[tuple[str, str], ...], ...] = ()
 
     @property
     def needed_event(self) -> str:
