@@ -86,9 +86,9 @@ def time_without_models(report: Report) -> int:
     """End-to-end with an infinitely fast model, ns. Where nothing ran beside the path, the path
     tells; else the request is played.
     """
-    if sum(report.busy.values()) == report.end_to_end:
-        segments = report.segments
-        return report.end_to_end - segments[SegmentKind.PREFILL] - segments[SegmentKind.DECODE]
+    total, segments = report.end_to_end, report.segments
+    if sum(report.busy.values()) == total:
+        return total - segments[SegmentKind.PREFILL] - segments[SegmentKind.DECODE]
     return replay(report, Change(shorter={call: call.duration for call in report.calls}))
 
 
@@ -133,7 +133,7 @@ class _Replay:
         shorter = self.change.shorter.get(node, 0)
         if affected:
             shorter += self._saved(node, affected)
-        self.lasts[node] = max(0, node.duration - shorter)
+        self.lasts[node] = max(0, node.end - node.start - shorter)
 
     def _saved(self, node: Node, affected: set[Node]) -> int:
         """By how much less its children keep a span waiting."""
@@ -145,7 +145,7 @@ class _Replay:
         for child in affected:
             if child in alone.gaps:
                 gap = alone.gaps[child] if moves and self.is_at_once(child) else 0
-                saved += gap + child.duration - self.lasts[child]
+                saved += gap + child.end - child.start - self.lasts[child]
         return saved
 
     def _reaches_only(self, alone: Alone, affected: set[Node]) -> bool:
