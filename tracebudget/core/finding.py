@@ -8,6 +8,7 @@ gateway, 6 only then hardware.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,6 +18,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tracebudget.core.budget import Judgement, known_ttft_ns
+from tracebudget.core.content import ToolRequest
 from tracebudget.core.declared import NOTHING_DECLARED, Declared
 from tracebudget.core.fit import slope
 from tracebudget.core.record import lazy, plain_members, record
@@ -106,6 +108,7 @@ class Case:
     budgets: tuple[Judgement, ...]
     declared: Declared = NOTHING_DECLARED
     states: dict[int, State] = field(default_factory=dict)  # so far; clear steps have none
+    asked: dict[Turn, Asked] = field(default_factory=dict)
 
     def limit(self, metric: str) -> int | None:
         for judged in self.budgets:
@@ -166,6 +169,13 @@ class Case:
             if turns[1:]
         ]
 
+    def asked_in(self, turn: Turn) -> Asked:
+        """What the answers of a turn said of its tools."""
+        asked = self.asked.get(turn)
+        if asked is None:
+            asked = self.asked[turn] = Asked(turn)
+        return asked
+
     @lazy
     def slope_ns(self) -> float | None:
         """ns of TTFT per uncached input token: of this request's own calls, else of the app's; None
@@ -194,6 +204,27 @@ class Rounds:
     def __init__(self, run: Run, turns: list[Turn], openers: list[Node | None]) -> None:
         self.run, self.turns, self.openers = run, turns, openers
         self.calls = [call for call in openers if call is not None]
+
+
+class Asked:
+    """The requests for tools in the answers of a turn."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        steps = [call.step for call in turn.calls if call.step is not None]
+        self.requests = [request for step in steps for request in step.tool_requests]
+
+    @lazy
+    def by_id(self) -> dict[str | None, ToolRequest]:
+        """The first of each call id."""
+        return {request.call_id: request for request in reversed(self.requests)}
+
+    @lazy
+    def by_name(self) -> dict[str, ToolRequest]:
+        """Where a name leaves no doubt: asked for once, and one tool of that name ran."""
+        asked = Counter([request.name for request in self.requests])
+        ran = Counter([tool.step.name for tool in self.turn.tools if tool.step is not None])
+        return {r.name: r for r in self.requests if asked[r.name] == ran[r.name] == 1}
 
 
 def _opener(turn: Turn) -> Node | None:

@@ -70,12 +70,10 @@ def request_of(case: Case, tool: Node) -> ToolRequest | None:
     turn = tool.turn
     if turn is None or tool.step is None:
         return None
-    requests = [r for call in turn.calls if call.step for r in call.step.tool_requests]
+    asked = case.asked_in(turn)
     if tool.step.call_id is not None:
-        return next((r for r in requests if r.call_id == tool.step.call_id), None)
-    named = [request for request in requests if request.name == tool.step.name]
-    is_only_one = [name_of(t) for t in turn.tools].count(tool.step.name) == 1
-    return named[0] if len(named) == 1 and is_only_one else None
+        return asked.by_id.get(tool.step.call_id)
+    return asked.by_name.get(tool.step.name)
 
 
 @detector("serial_tools", step=3, needs=(Trait.TOOLS,))
