@@ -71,15 +71,6 @@ class Rehearsal:
         """How much of a child does not count, ns."""
         return child.duration - self.counted(child)
 
-    def duration_from(self, index: int, now: int) -> int:
-        """The span's duration when those that had ended before the child at this position began
-        have by `now`, ns from the span's start, and the others come out as they were.
-        """
-        ended = self.waits[index]
-        if ended == index:  # none of them still runs: the rest only moves
-            return now + self.node.duration - self.ended_at(ended)
-        return max(now + self.rest[ended], self.beside[index])
-
     @lazy
     def rank(self) -> dict[Node, int]:
         """How many of `by_end` have ended when a child has."""
@@ -101,17 +92,20 @@ class Rehearsal:
 
     @lazy
     def beside(self) -> list[int]:
-        """By a child's position: how long the span lasts at least, because of those that still run
-        when the child begins, ns.
+        """By how many of `by_end` have ended: how long the span lasts at least because of those
+        that began before the last of them ended, and still run; ns, 0 where none does.
         """
-        beside: list[int] = []
+        beside: list[int] = [0]
         running: list[tuple[int, int]] = []  # heap: who makes the span last longest, and its rank
-        for index, child in enumerate(self.children):
-            while running and running[0][1] <= self.waits[index]:
+        begun = 0
+        for ended in range(1, len(self.children) + 1):
+            while begun < len(self.children) and self.waits[begun] < ended:
+                rank = self.rank[self.children[begun]]
+                heappush(running, (-self.ended_at(rank) - self.rest[rank], rank))
+                begun += 1
+            while running and running[0][1] <= ended:
                 heappop(running)
             beside.append(-running[0][0] if running else 0)
-            rank = self.rank[child]
-            heappush(running, (-self.ended_at(rank) - self.rest[rank], rank))
         return beside
 
     def _has_ended(self, position: int, moment: int, begun: int) -> bool:

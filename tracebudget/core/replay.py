@@ -15,7 +15,8 @@ Played without a change, every request comes out as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from tracebudget.core.record import record
@@ -168,50 +169,57 @@ class _Siblings:
     def __init__(self, replayed: _Replay, rehearsal: Rehearsal) -> None:
         self.replayed, self.rehearsal = replayed, rehearsal
         self.ends: dict[Node, int] = {}  # new ends of the children played so far
-        self.ended = 0  # how many of the children have, in order of their old ends
+        self.unmoved = 0  # so many of `by_end` had ended when the first affected one did
+        self.ended = 0  # so many have in this replay
         self.now = 0  # the latest of their new ends
-        self.latest = 0  # old end of those played
 
     def duration(self, affected: set[Node]) -> int:
-        """The span's new duration. Children before the first affected one came out as they were.
-        When all have ended that were played, what is left comes out as it was, but for when it
-        begins.
+        """The span's new duration. Played are those affected, and those that wait for one of them;
+        once all of these have ended, what is left comes out as it was, but for when it begins.
         """
-        rehearsal = self.rehearsal
-        places = [rehearsal.place[child] for child in affected if child in rehearsal.place]
+        rehearsal, waits = self.rehearsal, self.rehearsal.waits
+        places = sorted(rehearsal.place[child] for child in affected if child in rehearsal.place)
         if not places:
             return rehearsal.node.duration
-        first, last = min(places), max(places)
-        self.ended = rehearsal.waits[first]
-        self.now = rehearsal.ended_at(self.ended)
-        for index in range(first, len(rehearsal.children)):
+        over = 0  # when so many of `by_end` have ended, all that were played have
+        for index in self._reached(places):
+            if index > places[-1] and waits[index] >= over and self._time(over) >= TOUCH_MOST_NS:
+                return max(self._time(over) + rehearsal.rest[over], rehearsal.beside[over])
             child = rehearsal.children[index]
-            self._advance(rehearsal.waits[index])
-            if index > last and self._is_over():
-                return rehearsal.duration_from(index, self.now)
-            start = self._start(child, rehearsal.gaps[index])
+            start = self._start(child, self._time(waits[index]), rehearsal.gaps[index])
             self.ends[child] = max(0, start) + self._shown(child)
-            self.latest = max(self.latest, rehearsal.end(child))
-        self._advance(len(rehearsal.children))
-        return self.now + rehearsal.node.duration - rehearsal.ended_at(self.ended)
+            over = max(over, rehearsal.rank[child])
+        last = len(waits)
+        return self._time(last) + rehearsal.node.duration - rehearsal.ended_at(last)
 
-    def _is_over(self) -> bool:
-        """All that were played have ended, and late enough that no start is cut off at 0."""
-        return self.now >= TOUCH_MOST_NS and self.latest < self.rehearsal.ends[self.ended]
+    def _reached(self, places: Sequence[int]) -> Iterator[int]:
+        """The positions of the children affected, and of those that wait for one of them."""
+        rehearsal = self.rehearsal
+        first_end = min(rehearsal.rank[rehearsal.children[place]] for place in places)
+        self.ended = self.unmoved = first_end - 1
+        self.now = rehearsal.ended_at(self.unmoved)
+        waiting = bisect_left(rehearsal.waits, first_end)
+        yield from (place for place in places if place < waiting)
+        yield from range(waiting, len(rehearsal.waits))
 
-    def _advance(self, count: int) -> None:
-        """To where so many of the children have ended."""
+    def _time(self, count: int) -> int:
+        """When so many of the children have ended; not asked of fewer than before, but for the
+        first that nobody moved.
+        """
+        if count <= self.unmoved:
+            return self.rehearsal.ended_at(count)
         while self.ended < count:
             sibling, was = self.rehearsal.by_end[self.ended], self.rehearsal.ends[self.ended]
             self.now = max(self.now, self.ends.get(sibling, was))
             self.ended += 1
+        return self.now
 
-    def _start(self, child: Node, gap: int) -> int:
+    def _start(self, child: Node, now: int, gap: int) -> int:
         groups = self.replayed.groups
         group = [n for n in groups[child] if n in self.rehearsal.place] if child in groups else []
         if group and child is not group[0]:
             return self._start_in_group(child, group)
-        return self.now if self.replayed.is_at_once(child) else self.now + gap
+        return now if self.replayed.is_at_once(child) else now + gap
 
     def _shown(self, child: Node) -> int:
         """How long a child lasts now, as far as it counts."""
