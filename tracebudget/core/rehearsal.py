@@ -209,6 +209,7 @@ class Rehearsals:
         self.tree = tree
         self.made: dict[Node, Rehearsal] = {}
         self.found: dict[Node, Alone] = {}
+        self.apart: dict[Node, bool] = {}
 
     @lazy
     def order(self) -> dict[Node, int]:
@@ -223,20 +224,31 @@ class Rehearsals:
         return rehearsal
 
     def alone(self, node: Node) -> Alone:
-        """The children of a span that run alone. Where it is them that change, no rehearsal is
-        needed, which costs five times as much.
-        """
+        """The children of a span that run alone."""
         alone = self.found.get(node)
         if alone is None:
             alone = self.found[node] = alone_in(node)
         return alone
+
+    def stands_apart(self, node: Node) -> bool:
+        """A span runs alone in the one above, and so do all above it, up to the root."""
+        passed: list[Node] = []
+        while node not in self.apart:
+            passed.append(node)
+            if node.parent is None or node not in self.alone(node.parent).gaps:
+                self.apart[node] = node.parent is None
+            else:
+                node = node.parent
+        answer = self.apart[node]
+        self.apart.update(dict.fromkeys(passed, answer))
+        return answer
 
     def owner(self, node: Node, start: int, end: int) -> Node:
         """Whose time [start, end) of a span is in a replay: its own, or that of the span in which
         it does not count.
         """
         owner = node
-        while node.parent is not None:
+        while node.parent is not None and not self.stands_apart(node):
             extent = self._extent(node, node.parent)
             if extent is None or end <= extent[0] or start >= extent[1]:
                 owner = node.parent

@@ -10,7 +10,8 @@ end. Nobody waits for an empty wrapper while others work (`rehearsal.extents`).
       b               |------------|          the parent keeps its distance from b's end
       c          |-------|                    runs beside b: matters only if it ends last
 
-Played without a change, every request comes out as it was.
+Played without a change, every request comes out as it was. Where what changes runs alone, the
+request is shorter by just that; nothing needs to be played.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from operator import attrgetter
 
 from tracebudget.core.record import record
 from tracebudget.core.rehearsal import TOUCH_MOST_NS, Alone, Rehearsal, Rehearsals
@@ -41,20 +43,54 @@ class Change:
     together: tuple[tuple[Node, ...], ...] = ()
     max_parallel: int | None = None
 
+    def touched(self) -> set[Node]:
+        grouped = [node for group in self.together for node in group]
+        return {*self.shorter, *self.removed, *self.at_once, *grouped}
+
+    def is_at_once(self, node: Node) -> bool:
+        """Nothing is left of the gap before a span."""
+        return node in self.at_once or node in self.removed
+
 
 def replay(report: Report, change: Change) -> int:
     """The request's end-to-end time under the change, ns.
 
     What the change cannot reach lasts as it did: the cost is that of the change's surroundings.
     """
+    root = report.tree.root
+    saved = _saved_apart(report.rehearsals, change)
+    if saved is not None:
+        return root.duration - saved
     replayed = _Replay(report.rehearsals, change)
-    touched = {*change.shorter, *change.removed, *change.at_once, *replayed.groups}
+    touched = change.touched()
     below = _reach(touched)
     for node in _children_first(below, report) if len(touched) > 1 else below:
         if node not in change.removed and not node.background:
             replayed.play(node, below[node])
-    root = report.tree.root
     return replayed.lasts.get(root, root.duration)
+
+
+def _saved_apart(rehearsals: Rehearsals, change: Change) -> int | None:
+    """What a change saves where all that it touches stands apart, and nothing of it in anything
+    else: the sum. None elsewhere.
+    """
+    if change.together:
+        return None
+    saved = at = 0
+    for node in sorted(change.touched(), key=_start):
+        if node.start < at or node.parent is None or not rehearsals.stands_apart(node):
+            return None
+        at, lasted = node.end, node.end - node.start
+        saved += lasted if node in change.removed else min(lasted, change.shorter.get(node, 0))
+        if change.is_at_once(node):
+            alone = rehearsals.alone(node.parent)
+            if not alone.is_each:
+                return None
+            saved += alone.gaps[node]
+    return saved
+
+
+_start = attrgetter("start")
 
 
 def _children_first(nodes: Iterable[Node], report: Report) -> list[Node]:
@@ -145,7 +181,7 @@ class _Replay:
         saved, moves = 0, self.moves
         for child in affected:
             if child in alone.gaps:
-                gap = alone.gaps[child] if moves and self.is_at_once(child) else 0
+                gap = alone.gaps[child] if moves and self.change.is_at_once(child) else 0
                 saved += gap + child.end - child.start - self.lasts[child]
         return saved
 
@@ -156,9 +192,6 @@ class _Replay:
         if self.groups or (self.moves and not alone.is_each):
             return False
         return all(child in alone.gaps or child.background for child in affected)
-
-    def is_at_once(self, child: Node) -> bool:
-        return child in self.change.at_once or child in self.change.removed
 
 
 class _Siblings:
@@ -219,7 +252,7 @@ class _Siblings:
         group = [n for n in groups[child] if n in self.rehearsal.place] if child in groups else []
         if group and child is not group[0]:
             return self._start_in_group(child, group)
-        return now if self.replayed.is_at_once(child) else now + gap
+        return now if self.replayed.change.is_at_once(child) else now + gap
 
     def _shown(self, child: Node) -> int:
         """How long a child lasts now, as far as it counts."""
