@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ingest.privacy.masks import MASKS
 from tracebudget.core.dialects import FACT_KEYS, common
-from tracebudget.core.dialects.matcher import DECLARES_KIND
+from tracebudget.core.dialects.matcher import declares_kind
 from tracebudget.core.span import Attributes
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def only_facts(lifted: dict[str, Any]) -> dict[str, Any]:
 
 def is_plain(key: str) -> bool:
     """The attribute's value is a fact, or a span's kind in an SDK that has no table."""
-    return key in PLAIN_KEYS or DECLARES_KIND(key) is not None
+    return key in PLAIN_KEYS or declares_kind(key)
 
 
 def is_plain_in_resource(key: str) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tracebudget.core.dialects import common
 from tracebudget.core.dialects.facts import LIFTED, Places, Present
-from tracebudget.core.dialects.matcher import DECLARES_KIND, spelling
+from tracebudget.core.dialects.matcher import declares_kind, spelling
 from tracebudget.core.dialects.table import BY_KEY, Candidate, Dialect, load_tables
 from tracebudget.core.span import Attributes, Span
 
@@ -182,6 +182,7 @@ class Recogniser:
         self.sender: tuple[Attributes | None, tuple[str, ...]] = (None, ())  # the last one
 
     def read(self, span: Span) -> Reading:
+        """Role, dialect and places of facts, from memory where spans of its shape were seen."""
         attributes = span.attributes
         names = (span.scope, *attributes)
         keys = self.keys.get(names) or self._learn(names)
@@ -199,7 +200,7 @@ class Recogniser:
 
     def _learn(self, names: tuple[str, ...]) -> Keys:
         keys = names[1:]
-        asked = {key for key in keys if key in self.value_keys or DECLARES_KIND(key)}
+        asked = {key for key in keys if key in self.value_keys or declares_kind(key)}
         known = self.keys[names] = Keys(keys, tuple(sorted(asked)))
         return known
 
