@@ -90,11 +90,14 @@ def critical_path(top: Node, start: int, end: int) -> list[Slice]:
         begin, until, node = walk.waiting.pop()
         if not node.is_entered:
             walk.slices.append((begin, until, node))
+        elif node in walk.covers:
+            walk.through(begin, until, node)
         elif node in walk.left_off or _stand_apart(node.children):
             walk.along(begin, until, node)
         else:
+            walk.covers[node] = _Covers(node)
             walk.through(begin, until, node)
-    walk.slices.sort()  # no two begin at the same moment
+    walk.slices.reverse()
     return walk.slices
 
 
@@ -109,16 +112,14 @@ def _stand_apart(children: Sequence[Node]) -> bool:
 
 
 class _Walk:
-    """The slices that are found, in any order, and the stretches that wait to be walked.
-
-    A span may be entered for several stretches; these come right to left.
+    """The slices that are found, and the stretches that wait to be walked: all right to left. Where
+    a child is to be entered, what lies to the left of it waits for that.
     """
 
     def __init__(self) -> None:
         self.slices: list[Slice] = []
         self.waiting: list[Slice] = []  # the last is next
-        # how many children no stretch reached, of spans that may be entered again
-        self.left_off: dict[Node, int] = {}
+        self.left_off: dict[Node, int] = {}  # how many children of a span no stretch reached yet
         self.covers: dict[Node, _Covers] = {}
 
     def along(self, start: int, end: int, node: Node) -> None:
@@ -136,7 +137,11 @@ class _Walk:
                 self.slices.append((child.end, at, node))
                 at = child.end
             begin = child.start if child.start > start else start
-            (self.waiting if child.is_entered else self.slices).append((begin, at, child))
+            if child.is_entered:
+                self.left_off[node] = left
+                self.enter(child, begin, at, node, start)
+                return
+            self.slices.append((begin, at, child))
             at = begin
         if at > start:
             self.slices.append((start, at, node))
@@ -145,13 +150,17 @@ class _Walk:
 
     def through(self, start: int, end: int, node: Node) -> None:
         """Walk [start, end) of a span whose children overlap."""
-        covers = self.covers.get(node)
-        if covers is None:
-            covers = self.covers[node] = _Covers(node)
-        for piece in reversed(covers.pieces(start, end)):
-            cover = piece[2]
-            is_own = cover is node or not cover.is_entered
-            (self.slices if is_own else self.waiting).append(piece)
+        for begin, until, cover in self.covers[node].pieces(start, end):
+            if cover is not node and cover.is_entered:
+                self.enter(cover, begin, until, node, start)
+                return
+            self.slices.append((begin, until, cover))
+
+    def enter(self, child: Node, begin: int, until: int, node: Node, start: int) -> None:
+        """Walk a child next, then what is left of its parent's stretch."""
+        if start < begin:
+            self.waiting.append((start, begin, node))
+        self.waiting.append((begin, until, child))
 
 
 _by_end = itemgetter(1, 0)
@@ -205,15 +214,21 @@ class _Covers:
         ]
         self.plain = Cover(plain) if plain else None
 
-    def pieces(self, start: int, end: int) -> list[Slice]:
-        """Who covers [start, end), rightmost first; neighbours of one span are one."""
-        pieces: list[Slice] = []
+    def pieces(self, start: int, end: int) -> Iterator[Slice]:
+        """Who covers [start, end), rightmost first; neighbours of one span are one. Whoever stops
+        at a piece may ask again for what is left of it.
+        """
+        last: Slice | None = None
         for piece in self._covers(start, end):
-            if pieces and pieces[-1][2] is piece[2]:
-                pieces[-1] = piece[0], pieces[-1][1], piece[2]
+            if last is None:
+                last = piece
+            elif last[2] is piece[2]:
+                last = piece[0], last[1], piece[2]
             else:
-                pieces.append(piece)
-        return pieces
+                yield last
+                last = piece
+        if last is not None:
+            yield last
 
     def _covers(self, start: int, end: int) -> Iterator[Slice]:
         for begin, until, child in self.work.walk(start, end):
