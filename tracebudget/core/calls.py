@@ -9,7 +9,7 @@ framework LLM span  |--------------------|     wrapper: lends what the call lack
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -39,10 +39,10 @@ HEADERS_NS = 20_000_000  # between a response's headers and the first read of it
 RECORDS = frozenset({"ignore", "copy", "stream_log"})  # roles of spans that repeat another one
 LOOK_UP = 16  # ancestors searched for a fact that a dialect writes further up
 
-# Spans that a call or a tool does not reach through: beyond them it is another agent's, or another
-# tool's, work.
-BARRIERS = TOOLS | ACTORS
-HOLDERS = BARRIERS | MODEL_KINDS  # what a call is a part of, or belongs to
+# What a call is a part of, or belongs to: beyond these it is another agent's, or another tool's,
+# work.
+HOLDERS = TOOLS | ACTORS | MODEL_KINDS
+STEPS = frozenset(StepKind)
 
 
 def read_steps(tree: Tree) -> None:
@@ -168,17 +168,18 @@ def _end_by_log(call: Node, log: Node) -> None:
 def join_calls(tree: Tree) -> None:
     """Decide for each chain and each group of siblings which span is the call."""
     exposed: dict[Node | None, list[Node]] = {}  # to the step above, last one first
+    homes: dict[Node, Node] = {}
     for node in reversed(tree.nodes):
         step = node.step
         if step is not None and step.kind in MODEL_KINDS:
-            _expose(node, exposed)
+            _expose(node, exposed, homes)
         elif node in exposed:
             calls = exposed.pop(node)
             _settle(_join_twins(calls[::-1], tree) if calls[1:] else calls)
     _settle(exposed.get(None, ()))
 
 
-def _expose(node: Node, exposed: dict[Node | None, list[Node]]) -> None:
+def _expose(node: Node, exposed: dict[Node | None, list[Node]], homes: dict[Node, Node]) -> None:
     """Show a call, or those below it that are the calls, to what is above: the call, or else the
     barrier or the root, that it lies in.
     """
@@ -186,12 +187,26 @@ def _expose(node: Node, exposed: dict[Node | None, list[Node]]) -> None:
     if node in exposed:
         below = exposed.pop(node)[::-1]
         seen = (_decide_server if _is_server(node) else _decide)(node, below)
+    exposed.setdefault(_home(node, HOLDERS, homes), []).extend(reversed(seen))
+
+
+def _home(node: Node, kinds: Container[StepKind], homes: dict[Node, Node]) -> Node | None:
+    """The nearest step of these kinds above a node, else the root; None above the root. Ways are
+    remembered in `homes`, for they may be as long as the trace.
+    """
     above = node.parent
-    while above is not None and above.parent is not None:
-        if above.step is not None and above.step.kind in HOLDERS:
+    if above is None or (above.step is not None and above.step.kind in kinds):
+        return above
+    way: list[Node] = []
+    while above.parent is not None and above not in homes:
+        if above.step is not None and above.step.kind in kinds:
             break
+        way.append(above)
         above = above.parent
-    exposed.setdefault(above, []).extend(reversed(seen))
+    home = homes.get(above, above)
+    for passed in way:
+        homes[passed] = home
+    return home
 
 
 def _settle(calls: Sequence[Node]) -> None:
@@ -384,8 +399,10 @@ def join_tools(tree: Tree) -> None:
     call.
     """
     tools = [node for node in tree.nodes if node.step is not None and node.step.kind in TOOLS]
+    homes: dict[Node, Node] = {}
     for tool in tools:
-        _join_to_outer(tool)
+        above = _home(tool, STEPS, homes)
+        _join_to_outer(tool, above if above is not None and _is_tool_call(above) else None)
     if tools[1:]:
         parents = {tool.parent for tool in tools}
         for parent in tree.nodes:
@@ -393,8 +410,13 @@ def join_tools(tree: Tree) -> None:
                 _join_tool_twins(parent, tree)
 
 
-def _join_to_outer(tool: Node) -> None:
-    step, outer = tool.step, _enclosing_tool(tool)
+def _is_tool_call(node: Node) -> bool:
+    return node.step is not None and node.step.kind is StepKind.TOOL_CALL
+
+
+def _join_to_outer(tool: Node, outer: Node | None) -> None:
+    """`outer`: the tool call around it with nothing but plain spans between."""
+    step = tool.step
     if step is None:
         return
     if outer is None:
@@ -403,16 +425,6 @@ def _join_to_outer(tool: Node) -> None:
     elif step.kind is StepKind.TOOL_SERVER or _is_same_tool(outer.step, step):
         outer.step = _with_inner(outer.step, step)
         tool.absorbed, tool.step = outer, None
-
-
-def _enclosing_tool(node: Node) -> Node | None:
-    """The tool call around a tool span with nothing but plain spans between."""
-    above = node.parent
-    while above is not None and above.step is None:
-        above = above.parent
-    if above is None or above.step is None or above.step.kind is not StepKind.TOOL_CALL:
-        return None
-    return above
 
 
 def _is_same_tool(outer: Step | None, inner: Step) -> bool:
