@@ -5,6 +5,7 @@ really end.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -229,8 +230,10 @@ def take_asked_tools(tree: Tree, runs: Sequence[Run]) -> bool:
         span             |-- search --|
     """
     plain = [node for node in tree.nodes if node.step is None and _may_be_traced_by_hand(node)]
-    asked = _asked_for(runs) if plain else ()
-    taken = [n for n in plain if n.span.name in asked and _take_asked(n, n.scope.run)]
+    if not plain:
+        return False
+    asked = _Asked(runs)
+    taken = [n for n in plain if n.span.name in asked.names and _take_asked(n, asked)]
     return bool(taken)
 
 
@@ -243,44 +246,52 @@ def _may_be_traced_by_hand(node: Node) -> bool:
     )
 
 
-def _asked_for(runs: Iterable[Run]) -> set[str]:
-    """The names of the tools for which some answer asked."""
-    steps = [call.step for run in runs for call in run.calls]
-    return {request.name for step in steps if step is not None for request in step.tool_requests}
+class _Asked:
+    """The tools for which answers asked, and those that spans of their own dialect show."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        # of each call, by the tool's name, the ids under which it asked
+        self.ids: dict[Node, defaultdict[str, list[str | None]]] = {}
+        for call in (call for run in runs for call in run.calls):
+            self.ids[call] = defaultdict(list)
+            for request in call.step.tool_requests if call.step is not None else ():
+                self.ids[call][request.name].append(request.call_id)
+        self.names = {name for ids in self.ids.values() for name in ids}
+        self.last_shown = {  # when the last one of a name began
+            (run, tool.step.name): tool.start
+            for run in runs
+            for tool in run.tools
+            if tool.step is not None
+        }
+
+    def asking(self, node: Node, run: Run) -> Node | None:
+        """The latest call before a span that asked for a tool of its name; between the two, calls
+        of parallel branches may have begun.
+        """
+        before = bisect_left(run.calls, node.start, key=_start)
+        near = reversed(run.calls[max(0, before - BRANCHES) : before])
+        return next((call for call in near if node.span.name in self.ids[call]), None)
+
+    def is_shown(self, node: Node, run: Run, asking: Node) -> bool:
+        """A span of the tool's own dialect shows it: the plain one repeats it."""
+        return self.last_shown.get((run, node.span.name), asking.start - 1) >= asking.start
 
 
-def _take_asked(node: Node, run: Run | None) -> bool:
-    asking = _asking(node, run.calls) if run is not None else None
-    if run is None or asking is None or asking.step is None:
+def _take_asked(node: Node, asked: _Asked) -> bool:
+    run = node.scope.run
+    asking = asked.asking(node, run) if run is not None else None
+    if run is None or asking is None:
         return False
-    if _is_known(node, run, asking) or _is_below_work(node, run.top):
+    if asked.is_shown(node, run, asking) or _is_below_work(node, run.top):
         return False
     node.reading = Reading(StepKind.TOOL_CALL, asking.reading.dialect, Present({}))
     step = read_step(node.span, node.reading)
     if step is None:
         return False
-    ids = [r.call_id for r in asking.step.tool_requests if r.name == node.span.name]
+    ids = asked.ids[asking][node.span.name]
     call_id = ids[0] if len(ids) == 1 else None
     node.take(replace(step, name=node.span.name, call_id=call_id, is_named=True))
     return True
-
-
-def _asking(node: Node, calls: Sequence[Node]) -> Node | None:
-    """The latest call before a span that asked for a tool of its name; between the two, calls of
-    parallel branches may have begun.
-    """
-    before = bisect_left(calls, node.start, key=_start)
-    for call in reversed(calls[max(0, before - BRANCHES) : before]):
-        requests = call.step.tool_requests if call.step is not None else ()
-        if any(request.name == node.span.name for request in requests):
-            return call
-    return None
-
-
-def _is_known(node: Node, run: Run, asking: Node) -> bool:
-    """A span of the tool's own dialect shows it: the plain one repeats it."""
-    shown = (tool.step for tool in run.tools if asking.start <= tool.start)
-    return any(step is not None and step.name == node.span.name for step in shown)
 
 
 def _is_below_work(node: Node, top: Node) -> bool:
