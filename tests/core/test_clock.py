@@ -228,6 +228,14 @@ def test_a_tool_below_the_call_that_asked_for_it_follows_it() -> None:
     assert notes(document)["rehung_step"]["span_ids"] == ["t"]
 
 
+def test_a_tool_below_its_call_and_plain_spans_follows_the_call() -> None:
+    """Codex runs a tool below the span of the event that asked for it."""
+    event = plain(90, 100, plain(100, 300, tool(110, 290, id="t")))
+    document = analyzed(agent(0, 400, chat(0, 100, event, id="call"), id="a"))
+    assert notes(document)["rehung_step"]["evidence"] == {"from": "call", "to": "a", "count": 1}
+    assert segments(document)["tool"] == 180
+
+
 def loose_agent(*tools: Branch, around: tuple[float, float] = (200, 700)) -> Document:
     """An agent traced beside the tools of another one."""
     inner = agent(*around, chat(around[0], around[1], id="inner call"), id="b", name="expert")

@@ -238,7 +238,7 @@ def _decide(outer: Node, below: list[Node]) -> list[Node]:
         for detail in inner:
             _absorb(detail, outer)
         return [outer]
-    if carriers or inner[1:]:
+    if inner[1:] or (carriers and not inner[0].facts.is_record):
         if len(good) == 1:
             _lend(outer, good[0])
         _absorb(outer, good[0] if good else inner[0])

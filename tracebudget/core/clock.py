@@ -271,28 +271,21 @@ def _inside(node: Node, other: Node) -> bool:
 
 
 def _lift_tools(tree: Tree) -> bool:
-    """Tools that hang below the model call that asked for them, and start when it has ended, follow
-    it.
+    """Tools that hang below the model call that asked for them, whatever plain spans lie between,
+    and start when it has ended, follow it.
     """
     moved = False
     for node in tree.nodes:
-        parent = node.parent
-        if (
-            node.step is None
-            or node.step.kind not in COUNTED
-            or parent is None
-            or parent.parent is None
-        ):
+        if node.step is None or node.step.kind not in COUNTED:
             continue
-        if (
-            parent.step is not None
-            and parent.step.kind == StepKind.MODEL_CALL
-            and node.start >= parent.end
-        ):
-            if node.start > parent.end:
-                ids = {"from": parent.id, "to": parent.parent.id}
+        asking = next((up for up in ancestors(node) if up.step is not None), None)
+        if asking is None or asking.step is None or asking.parent is None:
+            continue
+        if asking.step.kind == StepKind.MODEL_CALL and node.start >= asking.end:
+            if node.start > asking.end:
+                ids = {"from": asking.id, "to": asking.parent.id}
                 tree.notes.append(Note("rehung_step", (node.id,), ids))
-            node.parent = parent.parent
+            node.parent = asking.parent
             moved = True
     return moved
 

@@ -72,6 +72,7 @@ RARELY_TOLD = frozenset(
         "ends_early",
         "ends_after_tools",
         "holds_rounds",
+        "is_record",
         "queue_time",
         "prefill_time",
         "decode_time",
@@ -106,6 +107,7 @@ class ModelFacts:
     last_token_ns: int | None = None  # Unix time of the last token, where the emitter states it
     ends_early: bool = False  # the emitter ends a stream's span when the stream begins
     ends_after_tools: bool = False  # it ends a call's span after the tools that it asked for
+    is_record: bool = False  # it only tells what the call around it cost
     holds_rounds: bool = False  # its span holds all calls of an agent's rounds, and shows none
     queue_ns: int | None = None
     prefill_ns: int | None = None
@@ -264,6 +266,7 @@ def _with_rarely_told(told: ModelFacts, facts: SpanFacts) -> ModelFacts:
         ends_early=bool(facts.values.get("ends_early")),
         ends_after_tools=bool(facts.values.get("ends_after_tools")),
         holds_rounds=bool(facts.values.get("holds_rounds")),
+        is_record=bool(facts.values.get("is_record")),
         queue_ns=duration_ns(facts, "queue_time"),
         prefill_ns=duration_ns(facts, "prefill_time"),
         decode_ns=duration_ns(facts, "decode_time"),

@@ -1,6 +1,6 @@
 """Dialects that a recorded trace proves: roles, tokens, first tokens, and where they were read.
 
-All but the last eight are one scenario, run once a framework against one recording gateway: a
+All but the last nine are one scenario, run once a framework against one recording gateway: a
 streamed call that asks for two tools, both at once, and a streamed answer. `truth.json` holds what
 the gateway sent and when.
 """
@@ -342,6 +342,28 @@ def test_voltagents_tools_are_none_of_its_models_time() -> None:
     assert segments(document)["tool"] == pytest.approx(451, abs=2)
     assert segments(document)["decode"] == pytest.approx(1160, abs=15)
     assert document["agents"] == ["travel_agent"]
+
+
+# --- Codex CLI: a span for each event of a stream -------------------------------------------------
+
+
+def test_codex_events_are_no_calls_and_the_last_one_tells_the_usage() -> None:
+    """Two calls and two tools of an MCP server; the first begins while the answer still streams.
+    Of the 145 spans of events a few are kept.
+    """
+    document = document_of(fixture_spans("recorded/codex-cli.json"))
+    calls = [s for s in document["steps"] if s["kind"] == "model_call"]
+    tools = [s for s in document["steps"] if s["kind"] == "tool_call"]
+    assert [call["name"] for call in calls] == ["try_run_sampling_request"] * 2
+    assert [call["input_tokens"] for call in calls] == [10_431, 10_514]
+    assert [call["output_tokens"] for call in calls] == [44, 60]
+    assert [call["model"] for call in calls] == ["gpt-4o-mini"] * 2
+    assert [tool["name"] for tool in tools] == ["get_weather", "search_docs"]
+    assert segments(document)["tool"] == pytest.approx(648, abs=1)
+    assert [(turn["agent"], turn["segments"]["tool"] > 0) for turn in document["turns"]] == [
+        ("session_task.turn", True),
+        ("session_task.turn", False),
+    ]
 
 
 # --- Claude Code, recorded by others --------------------------------------------------------------
