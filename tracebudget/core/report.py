@@ -297,12 +297,15 @@ def _nest(runs: Sequence[Run]) -> None:
     for run in runs:
         if run.parent is None:
             continue
-        top = run.top
-        caller = top.turn or turn_at(run.parent, top.start)
+        top, around = run.top, turn_at(run.parent, run.top.start)
+        caller = top.turn or around
         for turn in run.turns:
             turn.parent = caller
-        for turn in run.parent.turns:
-            if turn.start < top.end and top.start < turn.end:
+        for number in range(around.number, len(run.parent.turns)):
+            turn = run.parent.turns[number]
+            if turn.start >= top.end:
+                break
+            if top.start < turn.end:
                 inside = max(top.start, turn.start), min(top.end, turn.end)
                 away.setdefault(turn, []).append(inside)
     for turn, intervals in away.items():

@@ -57,8 +57,8 @@ class Node:
     server: Node | None = None  # the inference server's view of this call
     attempt: int = 0
     background: bool = False
-    # in which a step stands; None in the background and outside every run
-    turn: Turn | None = None
+    turn: Turn | None = None  # in which a step stands; not in the background, nor outside all runs
+    critical_ns: int = 0  # of the request's path, at or below
     # of a model or server call: those of its step
     facts: ModelFacts = field(init=False, repr=False)
     # whose work it is
@@ -69,8 +69,6 @@ class Node:
     hull: tuple[int, int] | None = field(init=False, repr=False)
     # the path may go on to what is below it
     is_entered: bool = field(init=False, repr=False)
-    # ns of the request's path, at or below
-    critical_ns: int = 0
 
     @property
     def id(self) -> str:
