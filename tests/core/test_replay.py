@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.builders import Branch, agent, chat, http, plain, tool
 from tests.core.reading import ms, report_of
@@ -352,3 +354,46 @@ def test_steps_that_overlap_by_less_than_a_millisecond_wait_for_each_other() -> 
     assert replay(report, Change()) == report.end_to_end
     saved = ms(saving_ns(report, Change(shorter={node(report, "a"): 50 * MS})))
     assert 49 <= saved <= 50
+
+
+# --- however little of it is played ---------------------------------------------------------------
+
+
+def played_in_full(report: Report, change: Change) -> int:
+    """Every span, and every child of it, one after the other."""
+    lasts = dict.fromkeys(change.removed, 0)
+    for span in reversed(report.tree.nodes):
+        if span not in lasts:
+            rehearsal, ends = report.rehearsals.of(span), dict[Node, int]()
+            for index, child in enumerate(rehearsal.children):
+                waited = [ends[c] for c in rehearsal.by_end[: rehearsal.waits[index]]]
+                gap = 0 if change.is_at_once(child) else rehearsal.gaps[index]
+                length = max(0, lasts[child] - rehearsal.outside(child))
+                ends[child] = max(0, max(waited, default=0) + gap) + length
+            own = span.duration - rehearsal.ended_at(len(ends)) - change.shorter.get(span, 0)
+            lasts[span] = max(0, max(ends.values(), default=0) + own)
+    return lasts[report.tree.root]
+
+
+STEP = st.tuples(st.integers(0, 400), st.sampled_from([0.5, 5, 20, 90, 400]))  # start and length
+
+
+@given(st.lists(STEP, min_size=1, max_size=12), st.data())
+def test_what_is_not_played_would_have_come_out_as_it_was(
+    steps: list[tuple[int, float]], data: st.DataObject
+) -> None:
+    drawn = [
+        tool(start, start + length, http(start, start + length / 2))
+        if length > 50
+        else chat(start, start + length)
+        for start, length in steps
+    ]
+    end = max(start + length for start, length in steps)
+    report = report_of(plain(0, 900, agent(0, end, *drawn), chat(850, 890)))
+    below = report.tree.nodes[1:]
+    some = st.lists(st.integers(0, len(below) - 1), max_size=2, unique=True)
+    cuts = {below[place]: data.draw(st.integers(0, 400)) * MS for place in data.draw(some)}
+    removed, at_once = (frozenset(below[place] for place in data.draw(some)) for _ in range(2))
+    change = Change(shorter=cuts, removed=removed, at_once=at_once)
+    played, in_full = replay(report, change), played_in_full(report, change)
+    assert played == in_full
