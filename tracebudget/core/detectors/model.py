@@ -66,7 +66,7 @@ def double_generation(case: Case) -> Iterator[Finding | Unknown]:
         tool = _last_begun(tools, second.start)
         for first in reversed(calls[max(0, index - LOOK_BACK) : index]):
             if tool is not None and tool.start >= first.start:
-                break
+                break  # it lies between the two, and between the second and all before the first
             if not _may_repeat(first, second):
                 continue
             same = _same_prompt(case, first, second)
