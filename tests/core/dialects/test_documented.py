@@ -1037,6 +1037,21 @@ def test_strands_in_typescript_is_known_by_its_events_times() -> None:
     assert found.arguments is not None
 
 
+def test_a_tools_arguments_may_stand_as_the_message_to_it() -> None:
+    """TanStack AI."""
+    told = {"gen_ai.tool.name": "t", "gen_ai.tool.call.id": "c1"}
+    asked = {"gen_ai.input.messages": '[{"role":"tool","content":"{\\"sku\\":\\"A-100\\"}"}]'}
+    span = make_span("execute_tool t", attributes={**told, **asked})
+    same = make_span(
+        "execute_tool t", attributes={**told, "gen_ai.tool.call.arguments": '{"sku": "A-100"}'}
+    )
+    first, second = (read_step(one, recognise(one)) for one in (span, same))
+    assert first is not None
+    assert second is not None
+    assert first.arguments == second.arguments
+    assert first.arguments is not None
+
+
 def test_a_kind_that_says_nothing_leaves_a_span_plain() -> None:
     assert recognise(make_span(attributes={"acme.span.type": "component"})).role is None
     assert recognise(make_span(attributes={"db.type": "llm"})).role is None
