@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tracebudget.core.busy import union_ns
 from tracebudget.core.record import plain_members, record
-from tracebudget.core.report import Report, union_ns
+from tracebudget.core.report import Report
 from tracebudget.core.run import Turn
 from tracebudget.core.segment import SegmentKind
 from tracebudget.core.step import StepKind

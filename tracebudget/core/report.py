@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 
+from tracebudget.core.busy import busy_ns, union_ns
 from tracebudget.core.calls import read_steps
 from tracebudget.core.clock import settle_clock
 from tracebudget.core.critical_path import Interval, Slice, critical_path, find_hulls
@@ -25,7 +26,7 @@ from tracebudget.core.run import (
     settle_ends,
     take_asked_tools,
 )
-from tracebudget.core.segment import NO_TIME, PARTS, SIMPLE, Attribution, PathSlice, SegmentKind
+from tracebudget.core.segment import NO_TIME, PARTS, Attribution, PathSlice, SegmentKind
 from tracebudget.core.step import ACTORS, StepKind
 from tracebudget.core.timing import settle_timing
 from tracebudget.core.tree import Node, Note, Tree
@@ -35,7 +36,6 @@ SEGMENTS = tuple(SegmentKind)
 NO_PARTS: dict[SegmentKind, dict[str, int | None]] = {
     segment: dict.fromkeys(names, 0) for segment, names in PARTS.items()
 }
-SEGMENT_OF: dict[StepKind | None, SegmentKind] = {kind: SIMPLE[kind][0] for kind in SIMPLE}
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         good_calls=[call for call in calls if not call.background and not _failed(call)],
         tools=by_kind[StepKind.TOOL_CALL],
         segments=segments,
-        busy=_busy(tree, steps, segments, path),
+        busy=busy_ns(tree, steps, segments, path),
         parts=parts,
         profile=profile,
         answers=attribution.answers,
@@ -312,19 +312,6 @@ def _nest(runs: Sequence[Run]) -> None:
         turn.delegated_ns = union_ns(intervals)
 
 
-def union_ns(spans: Iterable[Interval]) -> int:
-    """The length of a union of intervals."""
-    total, at = 0, None
-    for start, end in sorted(spans):
-        if at is None or start >= at:
-            total += end - start
-            at = end
-        elif end > at:
-            total += end - at
-            at = end
-    return total
-
-
 # --- totals -------------------------------------------------------------------------------------
 
 
@@ -365,81 +352,3 @@ def _told_parts(
         if call.server is not None and call.server is not call:
             told["network"] = 0
     return parts
-
-
-def _busy(
-    tree: Tree,
-    steps: Iterable[Node],
-    critical: dict[SegmentKind, int],
-    path: Iterable[PathSlice],
-) -> dict[SegmentKind, int]:
-    """The sum of the steps' own durations: what each spent itself, without the steps below it.
-    Spans are clipped to their parents as in the walk; no segment was busy for less than it was
-    waited for.
-    """
-    root = tree.root
-    owners = [node for node in steps if node.owner is node and not node.background]
-    seen = _seen(tree, owners if root.owner is root else [root, *owners])
-    below = _covered_below(seen, root)
-    busy = NO_TIME.copy()
-    for start, end, node in seen:
-        own_ns = end - start - below.get(node, 0)
-        kind = node.step.kind if node.step is not None else None
-        if kind is StepKind.MODEL_CALL:
-            prefill = _prefill_ns(node, own_ns)
-            busy[SegmentKind.PREFILL] += prefill
-            busy[SegmentKind.DECODE] += own_ns - prefill
-        else:
-            busy[SEGMENT_OF.get(kind, SegmentKind.FRAMEWORK)] += own_ns
-    if critical[SegmentKind.WAIT]:  # an idle gap is nobody's work
-        busy[SegmentKind.FRAMEWORK] -= sum(
-            piece.duration
-            for piece in path
-            if piece.segment == SegmentKind.WAIT and piece.node is root
-        )
-    return {segment: max(busy[segment], critical[segment]) for segment in SEGMENTS}
-
-
-def _seen(tree: Tree, nodes: Sequence[Node]) -> list[Slice]:
-    """The nodes, which stand in order, as far as all spans above contain them; still in order."""
-    if tree.is_tight:
-        return [(node.start, node.end, node) for node in nodes]
-    clipped = _clipped_to_parents(tree)
-    return sorted([(*clipped[node], node) for node in nodes], key=itemgetter(0))
-
-
-def _clipped_to_parents(tree: Tree) -> dict[Node, Interval]:
-    """Each span's interval as far as all spans above it contain it."""
-    clipped: dict[Node, Interval] = {}
-    for node in tree.nodes:
-        start, end = node.start, node.end
-        if node.parent is not None:
-            first, last = clipped[node.parent]
-            if start < first or end > last:
-                start = min(max(start, first), last)
-                end = max(start, min(end, last))
-        clipped[node] = (start, end)
-    return clipped
-
-
-def _covered_below(seen: Iterable[Slice], root: Node) -> dict[Node, int]:
-    """How much of each owner's time other owners below it cover, ns; the root owns what nobody
-    does.
-    """
-    covered: dict[Node, int] = {}
-    until: dict[Node, int] = {}
-    for start, end, node in seen:
-        if node.parent is None:
-            continue
-        above = node.parent.owner or root
-        at = until.get(above, start)
-        if end > at:
-            covered[above] = covered.get(above, 0) + end - (start if start > at else at)
-            until[above] = end
-    return covered
-
-
-def _prefill_ns(call: Node, own_ns: int) -> int:
-    if call.step is not None and call.step.is_error:
-        return own_ns
-    return min(own_ns, call.ttft.split_ns or 0)
