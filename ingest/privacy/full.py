@@ -11,7 +11,8 @@ import orjson
 
 from ingest.decode import cut
 from ingest.privacy.facts import Once
-from tracebudget.core import content
+from tracebudget.core.content.fingerprint import fingerprint
+from tracebudget.core.content.lifting import lift
 from tracebudget.core.dialects.facts import LIFTED
 from tracebudget.core.span import Attributes, Event, Link, Span
 
@@ -34,7 +35,7 @@ class Full:
         bounded = self.bound_span(span)
         if bounded is span:
             return span
-        return with_lifted(bounded, content.lift(span, content.fingerprint))
+        return with_lifted(bounded, lift(span, fingerprint))
 
     def bound_span(self, span: Span) -> Span:
         """The same object, but for monstrous spans."""

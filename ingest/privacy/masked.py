@@ -24,7 +24,7 @@ from ingest.privacy.facts import (
 )
 from ingest.privacy.full import Full, with_lifted
 from ingest.privacy.masks import CALLED, MASKS, Mask, is_clean, masked, masks_for
-from tracebudget.core import content
+from tracebudget.core.content.lifting import lift
 from tracebudget.core.span import Attributes, Event, Link, Span
 
 HIDDEN = "[secret]"
@@ -51,7 +51,7 @@ class Masked:
 
     def pass_span(self, span: Span) -> Span:
         """Facts are lifted out of every span: keyed digests compare with one another alone."""
-        lifted = only_facts(content.lift(span, self.digest))
+        lifted = only_facts(lift(span, self.digest))
         search = Search()
         search.add_span(span)
         masks = search.masks()

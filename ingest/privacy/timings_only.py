@@ -27,7 +27,7 @@ from ingest.privacy.facts import (
     only_facts,
 )
 from ingest.privacy.masks import is_clean, masked, masks_for
-from tracebudget.core import content
+from tracebudget.core.content.lifting import lift
 from tracebudget.core.dialects.facts import LIFTED
 from tracebudget.core.span import Attributes, Event, Link, Span
 
@@ -131,7 +131,7 @@ class TimingsOnly:
     def pass_span(self, span: Span) -> Span:
         attributes = self.attributes(span.attributes)
         left_out = len(span.attributes) - len(attributes)
-        if lifted := only_facts(content.lift(span, self.digest)):
+        if lifted := only_facts(lift(span, self.digest)):
             attributes[LIFTED] = lifted
         name = SPAN_NAMES[span.name]
         if name is NAME_REDACTED or span.status_message or MARKS_KEY in span.attributes:

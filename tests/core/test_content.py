@@ -11,7 +11,8 @@ import pytest
 
 from tests.builders import Branch, agent, chat, make_span, make_trace, messages, plain, tool
 from tests.core.reading import report_of
-from tracebudget.core.content import canonical_arguments, lift
+from tracebudget.core.content.arguments import canonical_arguments
+from tracebudget.core.content.lifting import lift
 from tracebudget.core.dialects.facts import LIFTED
 from tracebudget.core.span import Event, Span
 from tracebudget.core.step import Step

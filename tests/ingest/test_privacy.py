@@ -17,8 +17,9 @@ from ingest.privacy.facts import NAME_REDACTED
 from tests import otlp
 from tests.otlp import START_NS
 from tracebudget import models
-from tracebudget.core import content
 from tracebudget.core.analysis import analyze
+from tracebudget.core.content.fingerprint import fingerprint
+from tracebudget.core.content.lifting import lift
 from tracebudget.core.dialects import FACT_KEYS, common
 from tracebudget.core.dialects.facts import LIFTED
 from tracebudget.core.span import Event, Link, Span
@@ -417,7 +418,7 @@ def test_masked_lifts_facts_with_keyed_digests_before_it_masks() -> None:
     digest, is_json = attributes[LIFTED]["arguments"]
     assert is_json
     assert digest != through(span, MASKED, b"other" * 4).attributes[LIFTED]["arguments"][0]
-    assert digest != content.lift(span, content.fingerprint)["arguments"][0]
+    assert digest != lift(span, fingerprint)["arguments"][0]
 
 
 def test_masked_cuts_after_masking(settings: Settings) -> None:

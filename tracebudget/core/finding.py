@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tracebudget.core.budget import Judgement, known_ttft_ns
-from tracebudget.core.content import ToolRequest
+from tracebudget.core.content.answer import ToolRequest
 from tracebudget.core.declared import NOTHING_DECLARED, Declared
 from tracebudget.core.fit import slope
 from tracebudget.core.record import lazy, plain_members, record

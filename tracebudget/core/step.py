@@ -8,7 +8,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
-from tracebudget.core.content import Content, ToolRequest
+from tracebudget.core.content import Content
+from tracebudget.core.content.answer import ToolRequest
 from tracebudget.core.dialects import Reading, common
 from tracebudget.core.dialects.facts import Child, Fact, SpanFacts
 from tracebudget.core.record import plain_members, record

@@ -7,7 +7,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from tracebudget.core.content import ARGUMENTS, TIMEOUT, ToolRequest
+from tracebudget.core.content.answer import ToolRequest
+from tracebudget.core.content.tool import ARGUMENTS, TIMEOUT
 from tracebudget.core.finding import Case, Finding, Trait, Unknown, detector, performance
 from tracebudget.core.replay import Change, saving_ns
 from tracebudget.core.run import Turn
