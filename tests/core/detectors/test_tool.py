@@ -197,6 +197,12 @@ def test_the_same_tool_with_the_same_arguments_again() -> None:
     assert "repeated_tool_call" not in diagnoses(twin)
 
 
+@pytest.mark.parametrize("second", [{"result": "from nine"}, {"error": "Boom"}, {}])
+def test_a_repeat_whose_result_is_the_same_or_not_known(second: dict[str, Any]) -> None:
+    document = repeated(first={"result": "from nine"}, second=second)
+    assert "repeated_tool_call" in diagnoses(document)
+
+
 def test_it_is_advice_only_for_tools_that_change_nothing() -> None:
     document = repeated(declared=Declared(read_only=frozenset({"search"})))
     assert diagnoses(document)["repeated_tool_call"]["evidence"]["read_only"] is True
@@ -210,8 +216,16 @@ def test_it_is_advice_only_for_tools_that_change_nothing() -> None:
         repeated(first={"error": "Boom"}),
         repeated(60_000),
         repeated(declared=Declared(result_ttl_ns=ns(100))),
+        repeated(first={"result": "running"}, second={"result": "done"}),
     ],
-    ids=["other arguments", "another tool", "the first failed", "a minute later", "declared TTL"],
+    ids=[
+        "other arguments",
+        "another tool",
+        "the first failed",
+        "a minute later",
+        "declared TTL",
+        "another result",
+    ],
 )
 def test_calls_that_no_cache_could_have_answered(document: Document) -> None:
     assert "repeated_tool_call" not in diagnoses(document)

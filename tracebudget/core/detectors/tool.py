@@ -190,15 +190,30 @@ def _by_arguments(case: Case) -> tuple[list[list[Node]], bool]:
 
 
 def _repeats(tools: Sequence[Node], ttl_ns: int) -> list[Node]:
-    """Calls that an earlier, successful one could have answered."""
+    """Calls that an earlier, successful one could have answered. What answered otherwise this time,
+    as a job that is asked whether it is done, had to be asked anew.
+    """
     repeats: list[Node] = []
     answer: Node | None = None
     for tool in tools:
-        if answer is not None and answer.end <= tool.start <= answer.end + ttl_ns:
+        is_soon = answer is not None and answer.end <= tool.start <= answer.end + ttl_ns
+        if answer is not None and is_soon and not _answered_otherwise(answer, tool):
             repeats.append(tool)
         elif not failed(tool):
             answer = tool
     return repeats
+
+
+def _answered_otherwise(one: Node, two: Node) -> bool:
+    """Both succeeded, with results whose lengths are known and differ."""
+    first, second = _result_chars(one), _result_chars(two)
+    return first is not None and second is not None and first != second
+
+
+def _result_chars(tool: Node) -> int | None:
+    content = tool.step.content if tool.step is not None else None
+    result = content.result if content is not None and not failed(tool) else None
+    return result[0] if result is not None else None
 
 
 @detector("tool_timeout", step=3, needs=(Trait.FAILURES,))
