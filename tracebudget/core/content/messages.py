@@ -22,12 +22,6 @@ def indexed(attributes: Mapping[str, Any], place: Candidate) -> list[dict[str, A
     return found
 
 
-def _events(span: Span, place: Candidate) -> list[Any]:
-    """Events that stand as a JSON list in one attribute."""
-    value = parsed(span.attributes[place.key])
-    return [event for event in value if type(event) is dict] if type(value) is list else []
-
-
 def conversation(span: Span, place: Candidate) -> tuple[list[Any], list[Any]]:
     """What was asked and what was answered: choices, else what the assistant said last."""
     events = _events(span, place)
@@ -38,3 +32,9 @@ def conversation(span: Span, place: Candidate) -> tuple[list[Any], list[Any]]:
     while end and events[end - 1].get("event.name") == "gen_ai.assistant.message":
         end -= 1
     return events[:end], events[end:]
+
+
+def _events(span: Span, place: Candidate) -> list[Any]:
+    """Events that stand as a JSON list in one attribute."""
+    value = parsed(span.attributes[place.key])
+    return [event for event in value if type(event) is dict] if type(value) is list else []

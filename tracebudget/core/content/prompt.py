@@ -17,6 +17,7 @@ OF_ITS_RUN = frozenset({"id", "response_metadata", "usage_metadata"})  # in a La
 
 
 def read_prompt(facts: SpanFacts, digest: Fingerprint) -> tuple[str, ...] | None:
+    """Fingerprints of the first message, the first two, ... the whole; None without a prompt."""
     for place in facts.present.prompts:
         texts = _prompt_texts(facts.span, place)
         if texts:

@@ -27,7 +27,9 @@ BAD_ARGUMENTS = re.compile(
 
 
 def tool_arguments(facts: SpanFacts, digest: Fingerprint) -> tuple[str, bool | None] | None:
-    """Read from the first place that holds them; broken if they are so in any."""
+    """The fingerprint of a tool's arguments, and whether they are JSON (None: plain text): from the
+    first place that holds them, broken if they are so in any.
+    """
     told = facts.values.get("tool_arguments")
     if told is None:
         return None
@@ -39,6 +41,7 @@ def tool_arguments(facts: SpanFacts, digest: Fingerprint) -> tuple[str, bool | N
 
 
 def tool_result(facts: SpanFacts) -> tuple[int, bool] | None:
+    """A result's length in characters, and whether it reports an error; None without one."""
     value = facts.values.get("tool_result")
     if value is None:
         return None
@@ -47,6 +50,7 @@ def tool_result(facts: SpanFacts) -> tuple[int, bool] | None:
 
 
 def complaint(facts: SpanFacts) -> str | None:
+    """What an error text blames: TIMEOUT, ARGUMENTS or OTHER; None without such a text."""
     blamed = None
     for text in _error_texts(facts):
         blamed = OTHER
