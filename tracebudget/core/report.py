@@ -86,9 +86,7 @@ def build_report(tree: Tree, profile: Profile | None = None) -> Report:
         group_turns(tree, run)
     find_hulls(tree)
     attribution = Attribution(tree, runs)
-    slices = critical_path(tree.root, tree.root.start, tree.root.end)
-    _sum_up(slices, tree.nodes)
-    path = _cut_at_turns(attribution.attribute(slices))
+    path = _cut_at_turns(_walk(tree, attribution))
     by_kind = _by_kind(steps)
     segments, parts = _totals(path, by_kind)
     _measure_turns(runs, path, attribution)
@@ -153,6 +151,13 @@ def _by_kind(steps: Iterable[Node]) -> defaultdict[StepKind, list[Node]]:
 
 def _failed(call: Node) -> bool:
     return call.step is not None and call.step.is_error
+
+
+def _walk(tree: Tree, attribution: Attribution) -> list[PathSlice]:
+    """The request's path; tells each node how much of it lies at or below it."""
+    slices = critical_path(tree.root, tree.root.start, tree.root.end)
+    _sum_up(slices, tree.nodes)
+    return attribution.attribute(slices)
 
 
 def _sum_up(slices: Sequence[Slice], nodes: Sequence[Node]) -> None:
