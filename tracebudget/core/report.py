@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 
 from tracebudget.core.busy import busy_ns, union_ns
@@ -191,17 +191,27 @@ def _measure_turns(
     whole = _Walk(path, {run: run.top.critical_ns for run in runs})
     walks: dict[Run | None, _Walk] = {None: whole}
     holders = {run.parent for run in runs}
-    for run in runs:
+    for index, run in enumerate(runs):
         walk, top = walks[run.parent], run.top
         if walk.shares.get(run, 0) != top.duration:
             own = attribution.attribute(critical_path(top, top.start, top.end))
-            walk = _Walk(own, _shares(own, runs))
+            walk = _Walk(own, _shares(own, _held(runs, index)) if run in holders else {})
         walks[run] = walk
         if walk is not whole or run in holders:
             walk.turns += run.turns
     for walk in dict.fromkeys(walks.values()):
         if walk.turns:
             _sum_in_turns(walk.path, walk.turns)
+
+
+def _held(runs: Sequence[Run], index: int) -> list[Run]:
+    """A run and those nested in it, which follow it."""
+    held = dict.fromkeys(runs[index : index + 1])
+    for run in islice(runs, index + 1, None):
+        if run.parent not in held:
+            break
+        held[run] = None
+    return list(held)
 
 
 def _shares(path: Iterable[PathSlice], runs: Sequence[Run]) -> dict[Run, int]:
