@@ -1,6 +1,6 @@
 """Dialects that a recorded trace proves: roles, tokens, first tokens, and where they were read.
 
-All but the last ten are one scenario, run once a framework against one recording gateway: a
+All but the last eleven are one scenario, run once a framework against one recording gateway: a
 streamed call that asks for two tools, both at once, and a streamed answer. `truth.json` holds what
 the gateway sent and when.
 """
@@ -301,14 +301,15 @@ def test_livekits_first_chunks_of_answers_that_ask_for_tools_are_refused() -> No
     assert len(document["turns"]) == 2
 
 
-# --- MLflow: a first item that is no token --------------------------------------------------------
+# --- the Responses API: a first event that is no token --------------------------------------------
 
 
-def test_mlflows_first_item_of_the_responses_api_is_refused() -> None:
-    """It came 3 ms after the start, the first token after 97."""
-    document = document_of(fixture_spans("recorded/openai-responses-mlflow.json"))
+@pytest.mark.parametrize("emitter", ["mlflow", "openinference"])
+def test_the_first_event_of_the_responses_api_is_refused(emitter: str) -> None:
+    """`response.created` came 3 ms after the start, the first token after 97."""
+    document = document_of(fixture_spans(f"recorded/openai-responses-{emitter}.json"))
     (call,) = (s for s in document["steps"] if s["kind"] == "model_call")
-    assert (call["dialect"], call["ttft_source"]) == ("mlflow_responses", "unknown")
+    assert (call["dialect"], call["ttft_source"]) == (f"{emitter}_responses", "unknown")
     assert (call["input_tokens"], call["output_tokens"]) == (45, 80)
 
 
