@@ -2,7 +2,7 @@
 
 From decoded spans to the bytes of the analysis object, findings included: first on recorded traces
 (those of the tests, or the files that are named), then on one trace that grows, in several shapes.
-Times are CPU time, the best of a few rounds; each figure's neighbours come from the same run.
+Times are CPU time, the best of ten rounds; each figure's neighbours come from the same run.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ Trace = list[Span]
 RECORDED = Path(__file__).parent / "fixtures" / "recorded"
 TRUTH = RECORDED / "truth.json"  # what was measured outside the spans; no trace
 SIZES = (1_000, 10_000, 50_000)  # spans in one trace
-ROUNDS = 3
-SPANS_A_ROUND = (
-    20_000  # a trace smaller than this is analysed several times: a short time says little
-)
+ROUNDS = 10  # short ones, of which one falls between whatever else the machine does
+SPANS_A_ROUND = 5_000  # a trace smaller than this is analysed several times
 MIB = 1024**2
 
 
