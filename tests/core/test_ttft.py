@@ -171,11 +171,22 @@ def test_an_unknown_emitters_unit_is_decided_by_plausibility(value: float) -> No
     assert ms(claimed("gen_ai.server.time_to_first_token", value)["ttft_ns"]) == 58
 
 
-@pytest.mark.parametrize("key", ["metrics.ttfb", "acme.time_to_first_byte", "acme.llm.ttft"])
-def test_a_first_token_of_an_emitter_without_a_table_is_found_by_its_name(key: str) -> None:
-    """Pipecat's `metrics.ttfb`, for one."""
+@pytest.mark.parametrize(
+    ("key", "is_bound"),
+    [
+        ("metrics.ttfb", True),  # Pipecat's
+        ("acme.time_to_first_byte", True),
+        ("acme.time_to_first_token", False),
+        ("acme.llm.ttft", False),
+    ],
+)
+def test_a_first_token_of_an_emitter_without_a_table_is_found_by_its_name(
+    key: str, is_bound: bool
+) -> None:
+    """A first byte comes no later than a first token, and may come before."""
     call = claimed(key, 0.058)
     assert (ms(call["ttft_ns"]), call["ttft_source"], call["ttft_from"]) == (58, "measured", key)
+    assert call["ttft_is_bound"] is is_bound
 
 
 def test_a_first_tokens_moment_in_unix_time_is_told_from_a_duration() -> None:
