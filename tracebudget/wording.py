@@ -112,6 +112,8 @@ FACTS: dict[str, Text] = {
     "stream_duration": _("length of the stream"),
     "ends_early": _("the span ends where the stream begins"),
     "ends_after_tools": _("the span ends after the tools"),
+    "holds_rounds": _("the span holds all rounds"),
+    "is_record": _("the span only records a call's cost"),
     "response_id": _("id of the answer"),
     "finish_reason": _("why it ended"),
     "agent_name": _("agent"),

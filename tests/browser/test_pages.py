@@ -221,7 +221,8 @@ def test_step_opens_beside_the_picture_and_its_address_leads_back(
     page.locator(".row.tool_call .name").first.click()
     drawer = page.get_by_role("dialog", name="Step")
     expect(drawer.get_by_role("heading", name="search_order", exact=True)).to_be_visible()
-    expect(drawer.get_by_text("gen_ai.tool.name")).to_be_visible()
+    expect(drawer.get_by_role("heading", name="Where this was read")).to_be_visible()
+    expect(drawer.get_by_text("gen_ai.tool.name").last).to_be_visible()
     address = page.url
     assert "?step=" in address
     page.keyboard.press("Escape")
