@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ingest.privacy.masks import MASKS
-from tracebudget.core.dialects import FACT_KEYS, common
+from tracebudget.core.dialects import FACT_KEYS, common, fits_fact_pattern
 from tracebudget.core.dialects.matcher import declares_kind
 from tracebudget.core.span import Attributes
 
@@ -49,7 +49,9 @@ def only_facts(lifted: dict[str, Any]) -> dict[str, Any]:
 
 def is_plain(key: str) -> bool:
     """The attribute's value is a fact, or a span's kind in an SDK that has no table."""
-    return key in PLAIN_KEYS or declares_kind(key)
+    if key in PLAIN_KEYS or declares_kind(key):
+        return True
+    return key not in PERSON_KEYS and fits_fact_pattern(key)
 
 
 def is_plain_in_resource(key: str) -> bool:

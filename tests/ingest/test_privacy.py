@@ -15,6 +15,7 @@ from ingest.otlp import read_export
 from ingest.privacy import pass_door
 from ingest.privacy.facts import NAME_REDACTED
 from tests import otlp
+from tests.builders import chat, make_trace, ns
 from tests.otlp import START_NS
 from tracebudget import models
 from tracebudget.core.analysis import analyze
@@ -78,6 +79,22 @@ def test_facts_pass_unchanged(key: str, value: Any) -> None:
 def test_a_spans_kind_passes_whatever_sdk_declares_it(key: str) -> None:
     assert key not in FACT_KEYS
     assert value_of(key, "LLM") == "LLM"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("metrics.ttfb", 0.058), ("acme.time_to_first_token", 58), ("acme.llm.model_name", "lpx")],
+)
+def test_a_fact_passes_whose_key_a_table_names_by_its_pattern(key: str, value: Any) -> None:
+    assert key not in FACT_KEYS
+    assert value_of(key, value) == value
+
+
+def test_a_first_byte_is_read_behind_the_door_as_before_it() -> None:
+    spans = make_trace(chat(0, 100, stream=True, attributes={"metrics.ttfb": 0.04}))
+    steps = analyze(spans).document()["steps"]
+    assert steps[0]["ttft_ns"] == ns(40)
+    assert analyze(list(map(through, spans))).document()["steps"] == steps
 
 
 @pytest.mark.parametrize(

@@ -251,3 +251,10 @@ def _fact_keys() -> frozenset[str]:
 
 
 FACT_KEYS = _fact_keys()
+FACT_PATTERNS = tuple(sorted(key for key in FACT_KEYS if "*" in key))
+
+
+def fits_fact_pattern(key: str) -> bool:
+    """A key with a `*` in the tables means this one, and it carries no content."""
+    is_meant = any(fnmatchcase(key, pattern) for pattern in FACT_PATTERNS)
+    return is_meant and not common.is_content(key)
